@@ -1,0 +1,21 @@
+# List the recipes.
+default:
+    @just --list
+
+# Everything a change must pass: lint, types, tests.
+test:
+    python -m tests
+
+# Lint and types only.
+check:
+    ruff check .
+    ruff format --check .
+    pyright
+
+# Unit tests only; a second or two.
+unit:
+    python -m pytest tests/unit
+
+# The framing benchmark.
+bench:
+    python bench/framing.py

@@ -1,0 +1,108 @@
+"""The vocabulary that crosses the rooms: who asks, what is asked, what happens meanwhile, what comes back.
+
+No revision's wire forms are in here: the host edge and the upstream edge translate to and from these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
+from msgspec import Raw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+
+class Asker(msgspec.Struct, frozen=True, eq=False):
+    """Who asks: one host, as it declared itself for one request (modern) or at its handshake (legacy)."""
+
+    host: str  # which connection or session; questions and leases go by it
+    capabilities: Mapping[str, Raw] = {}  # what the host declared, as it wrote it
+    client_info: Raw | None = None  # shown in status and logs, and relayed in pass-through; changes no behaviour
+    log_level: str | None = None
+
+
+class Request(msgspec.Struct, eq=False):
+    """One request, free of any revision: ``_meta`` taken out of the params and freed of the keys that are mcpx's per hop."""
+
+    method: str
+    params: dict[str, Raw]  # without `_meta`; written in `revision`
+    revision: str  # the revision the params are written in
+    asker: Asker
+    meta: dict[str, Raw] = {}  # what of `_meta` passes through: trace context, foreign keys
+
+
+class Progress(msgspec.Struct, frozen=True, eq=False):
+    """``notifications/progress`` for a call: its params without ``progressToken``."""
+
+    params: dict[str, Raw]
+
+
+class LogMessage(msgspec.Struct, frozen=True, eq=False):
+    """``notifications/message``: its params."""
+
+    params: dict[str, Raw]
+
+
+class Question(msgspec.Struct, frozen=True, eq=False):
+    """The server asks something of the host: elicitation, sampling or roots."""
+
+    key: str  # names the question within its call
+    method: str
+    params: dict[str, Raw]
+
+
+class Withdrawn(msgspec.Struct, frozen=True, eq=False):
+    """The server no longer wants the answer to a question."""
+
+    key: str
+
+
+class Reply(msgspec.Struct, frozen=True, eq=False):
+    """The end of a call: its result as the upstream wrote it, and the revision it is written in."""
+
+    payload: Raw
+    revision: str
+    server: str
+
+
+Event = Progress | LogMessage | Question | Withdrawn | Reply
+
+
+class Call(Protocol):
+    """A request on its way: a context manager, entered to send it. Leaving it before its end cancels it upstream, once."""
+
+    def __enter__(self) -> Call: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+    async def next(self) -> Event:
+        """The next event; the last one is the ``Reply``.
+
+        Raises ``RpcError`` (the upstream's error, with its revision), ``UpstreamGone``, or ``UpstreamTimeout``.
+        """
+        ...
+
+
+class Identity(msgspec.Struct, frozen=True, eq=False):
+    """What a server says of itself in ``InitializeResult`` or ``DiscoverResult``."""
+
+    server_info: Raw | None = None
+    capabilities: Mapping[str, Raw] = {}
+    instructions: str | None = None
+
+
+ListKind = Literal["tools", "prompts", "resources", "templates"]
+ChangeKind = Literal["tools", "prompts", "resources"]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Something changed upstream: one of its lists, or, with ``uri``, one resource."""
+
+    server: str
+    kind: ChangeKind
+    uri: str | None = None

@@ -1,0 +1,215 @@
+"""JSON-RPC 2.0 frames: one struct, decoded no deeper than mcpx routes on.
+
+``params``, ``result``, ``error`` and ``id`` stay the raw JSON that the peer wrote (``msgspec.Raw``), so number spelling, key
+order and unknown fields survive, and an id is echoed with its exact type and spelling. A field that is absent is ``UNSET``,
+which is not ``null``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from mcpx.errors import RemoteProtocolError
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+
+class Frame(msgspec.Struct, gc=False):
+    """One JSON-RPC message. Which kind it is follows from the fields that are set; see ``kind``."""
+
+    jsonrpc: Literal["2.0"]
+    id: Raw | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+Kind = Literal["request", "notification", "result", "error"]
+
+# (id set, method set, result set, error set) -> kind. A missing key is the protocol error.
+_KINDS: dict[tuple[bool, bool, bool, bool], Kind] = {
+    (True, True, False, False): "request",
+    (False, True, False, False): "notification",
+    (True, False, True, False): "result",
+    (True, False, False, True): "error",
+    (False, False, False, True): "error",  # an error for a request whose id could not be known
+}
+
+
+class ErrorObject(msgspec.Struct, gc=False):
+    """The ``error`` member of an error response."""
+
+    code: int
+    message: str
+    data: Raw | UnsetType = UNSET
+
+
+_frame_decoder = msgspec.json.Decoder(Frame)
+_frames_decoder = msgspec.json.Decoder(list[Raw])
+_members_decoder = msgspec.json.Decoder(dict[str, Raw])
+_error_decoder = msgspec.json.Decoder(ErrorObject)
+_encoder = msgspec.json.Encoder()
+
+_WHITESPACE = b" \t\r\n"
+
+
+def kind(frame: Frame) -> Kind:
+    """The kind of a frame; raises ``RemoteProtocolError`` where its fields make none."""
+    fields = (
+        frame.id is not UNSET,
+        frame.method is not UNSET,
+        frame.result is not UNSET,
+        frame.error is not UNSET,
+    )
+    try:
+        return _KINDS[fields]
+    except KeyError:
+        known = frame.id if frame.id is not UNSET and id_key(frame.id) is not None else None
+        raise RemoteProtocolError(
+            INVALID_REQUEST, "Not a JSON-RPC request, notification or response", known
+        ) from None
+
+
+def decode_frame(line: bytes) -> Frame:
+    """Decode one message.
+
+    Raises ``RemoteProtocolError`` with ``-32700`` for bytes that are not UTF-8 or not JSON, and ``-32600`` for JSON that is no
+    JSON-RPC object (its id is in the error where one could be read). A batch is no frame: see ``is_batch``.
+    """
+    if not line.isascii():
+        _check_utf8(line)
+    try:
+        return _frame_decoder.decode(line)
+    except msgspec.ValidationError:
+        raise _diagnose(line) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RemoteProtocolError(PARSE_ERROR, f"Parse error: {_plain(error)}") from None
+
+
+def is_batch(line: bytes) -> bool:
+    """Whether a line holds a JSON array, the batch of JSON-RPC 2.0 (which of the revisions only 2025-03-26 has)."""
+    return line[:1] == b"[" or line.lstrip(_WHITESPACE)[:1] == b"["
+
+
+def split_batch(line: bytes) -> list[bytes]:
+    """The messages of a batch, each as its own bytes; raises ``RemoteProtocolError`` as ``decode_frame`` does."""
+    if not line.isascii():
+        _check_utf8(line)
+    try:
+        return [bytes(raw) for raw in _frames_decoder.decode(line)]
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise RemoteProtocolError(PARSE_ERROR, f"Parse error: {_plain(error)}") from None
+
+
+def members(raw: Raw | bytes | UnsetType) -> dict[str, Raw]:
+    """The members of a raw JSON object, each still raw, in the order they were written.
+
+    ``UNSET`` gives an empty mapping. Raises ``RemoteProtocolError`` (``-32602``) where the value is no object.
+    """
+    if isinstance(raw, UnsetType):
+        return {}
+    try:
+        return _members_decoder.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        raise RemoteProtocolError(INVALID_PARAMS, "Invalid params: not a JSON object") from None
+
+
+def error_object(raw: Raw) -> ErrorObject:
+    """Decode an ``error`` member. One that is malformed comes back as ``-32603`` with the raw value as its data."""
+    try:
+        return _error_decoder.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return ErrorObject(INTERNAL_ERROR, "The peer sent a malformed error object", raw)
+
+
+def encode(value: Any) -> bytes:
+    """Encode any value of structs, builtins and ``Raw`` as compact JSON."""
+    return _encoder.encode(value)
+
+
+def to_raw(value: Any) -> Raw:
+    """Encode a value into ``Raw``, to be put into a frame."""
+    return Raw(_encoder.encode(value))
+
+
+def to_line(frame: Frame | bytes) -> bytes:
+    """One line for a newline-delimited transport: the frame (or its bytes) without any newline inside, and one at its end."""
+    data = frame if isinstance(frame, bytes) else _encoder.encode(frame)
+    if b"\n" in data or b"\r" in data:  # raw values may be pretty-printed; only then pay for the reformatting
+        data = msgspec.json.format(data, indent=-1)
+    return data + b"\n"
+
+
+def request(id: Raw, method: str, params: Any = UNSET) -> Frame:  # noqa: A002 the field's name
+    return Frame("2.0", id=id, method=method, params=_optional(params))
+
+
+def notification(method: str, params: Any = UNSET) -> Frame:
+    return Frame("2.0", method=method, params=_optional(params))
+
+
+def result(id: Raw, value: Any) -> Frame:  # noqa: A002
+    return Frame("2.0", id=id, result=value if isinstance(value, Raw) else to_raw(value))
+
+
+def error(id: Raw | UnsetType, code: int, message: str, data: Any = None) -> Frame:  # noqa: A002
+    """An error response. ``data=None`` leaves the member out; ``id=UNSET`` the id."""
+    body = ErrorObject(code, message, UNSET if data is None else (data if isinstance(data, Raw) else to_raw(data)))
+    return Frame("2.0", id=id, error=to_raw(body))
+
+
+NULL = Raw(b"null")
+
+
+def id_key(raw: Raw | bytes) -> str | int | None:
+    """The value of a request id, by which it is matched: a ``str`` or an ``int``; ``None`` where it is no valid id.
+
+    ``1`` and ``"1"`` are two ids. A number with a fraction, ``null``, a boolean and anything structured are none; a number
+    that is whole however it is spelled (``7.0``) counts as that whole number, because some peers spell it so.
+    (2026-07-28 basic/index, Requests: a string or an integer, never null.)
+    """
+    try:
+        value: Any = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return value
+    return None
+
+
+def _optional(value: Any) -> Raw | UnsetType:
+    return value if isinstance(value, (Raw, UnsetType)) else to_raw(value)
+
+
+def _check_utf8(line: bytes) -> None:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(PARSE_ERROR, f"Parse error: not UTF-8 at byte {error.start}") from None
+
+
+def _diagnose(line: bytes) -> RemoteProtocolError:
+    """Say what is wrong with JSON that did not fit ``Frame``, with the id if it has a usable one."""
+    try:
+        fields = _members_decoder.decode(line)
+    except (msgspec.MsgspecError, RecursionError):
+        return RemoteProtocolError(INVALID_REQUEST, "Invalid request: not a JSON-RPC object")
+    raw = fields.get("id")
+    known = raw if raw is not None and id_key(raw) is not None else None
+    if bytes(fields.get("jsonrpc", b"")) != b'"2.0"':
+        return RemoteProtocolError(INVALID_REQUEST, 'Invalid request: "jsonrpc" must be "2.0"', known)
+    return RemoteProtocolError(INVALID_REQUEST, 'Invalid request: "method" must be a string', known)
+
+
+def _plain(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
