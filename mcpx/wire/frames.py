@@ -73,9 +73,7 @@ def kind(frame: Frame) -> Kind:
         return _KINDS[fields]
     except KeyError:
         known = frame.id if frame.id is not UNSET and id_key(frame.id) is not None else None
-        raise RemoteProtocolError(
-            INVALID_REQUEST, "Not a JSON-RPC request, notification or response", known
-        ) from None
+        raise RemoteProtocolError(INVALID_REQUEST, "Not a JSON-RPC request, notification or response", known) from None
 
 
 def decode_frame(line: bytes) -> Frame:
