@@ -1,40 +1,146 @@
 """The configuration's structs and the table of limits.
 
-Every queue, buffer, table and wait of mcpx has its bound here, with its default and its reason; ``docs/configuration.md``
-shows the same table. Times are seconds, sizes bytes.
+Every queue, buffer, table and wait of mcpx has its bound here, with its default, its range and its reason. What the
+keys are called, what ``docs/configuration.md`` shows and what a file is checked against all come from this one table
+(``limit_rows``). Times are seconds, sizes bytes.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
 KiB = 1024
 MiB = 1024 * KiB
+GiB = 1024 * MiB
+MOMENT = 0.001  # the shortest wait where none at all would make no sense
+WEEK = 7 * 24 * 3600.0  # the longest wait that can be configured: long enough for anything, and still an end
+
+Level = Literal["server", "gateway"]
+
+
+def _limit(
+    unit: Literal["seconds", "bytes", "count"],
+    about: str,
+    *,
+    least: float,
+    most: float = WEEK,
+    key: str | None = None,
+    level: Level = "server",
+) -> msgspec.Meta:
+    """What is known of a limit beside its name, type and default.
+
+    ``key`` is its spelling in the file where that is not the field's name in camel case; ``level`` says whether a server
+    may override it.
+    """
+    return msgspec.Meta(ge=least, le=most, description=about, extra={"unit": unit, "key": key, "level": level})
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=False):
     """Limits and waits. A server may override those that concern it (see ``ServerSettings.limits``)."""
 
-    probe_delay: float = 1.0  # how long a server/discover probe is alone before initialize follows it
-    start_timeout: float = 60.0  # spawn to usable; npx and uvx download on first start
-    list_timeout: float = 10.0  # how long a host's list waits for slow upstreams
-    call_timeout: float = 300.0  # idle limit of a call; progress resets it
-    call_timeout_total: float = 3600.0  # hard cap of a call, whatever progress says
-    exit_budget_eof: float = 1.7  # from stdin EOF to exit; hosts kill after about two seconds
-    exit_budget_signal: float = 0.8  # from SIGTERM or SIGINT to exit on stdio
-    stdin_grace: float = 2.0  # shutdown ladder: close stdin, wait this long
-    term_grace: float = 3.0  # shutdown ladder: SIGTERM, wait this long, then SIGKILL
-    restart_backoff_step: float = 2.0  # each failed start in a row adds this much
-    restart_backoff_max: float = 30.0  # never longer than this
-    max_instances: int = 16  # processes of one server
-    instance_idle: float = 300.0  # an instance unused for so long is retired
-    max_frame: int = 64 * MiB  # one JSON-RPC message
-    max_in_flight: int = 1024  # requests of one host connection
-    max_pages: int = 1000  # pages followed of one upstream list
-    page_size: int = 1000  # items in one page of a merged list
-    max_stderr_tail: int = 64 * KiB  # last words kept per process
+    probe_delay: Annotated[
+        float, _limit("seconds", "how long a `server/discover` probe is alone before `initialize` follows it", least=0)
+    ] = 1.0
+    start_timeout: Annotated[
+        float,
+        _limit("seconds", "from spawn to usable; `npx` and `uvx` download on their first start", least=MOMENT),
+    ] = 60.0
+    list_timeout: Annotated[float, _limit("seconds", "how long a host's list waits for slow servers", least=0)] = 10.0
+    call_timeout: Annotated[
+        float,
+        _limit("seconds", "idle limit of a call; progress resets it", least=MOMENT, key="callTimeout.idle"),
+    ] = 300.0
+    call_timeout_total: Annotated[
+        float,
+        _limit("seconds", "hard cap of a call, whatever progress says", least=MOMENT, key="callTimeout.total"),
+    ] = 3600.0
+    exit_budget_eof: Annotated[
+        float,
+        _limit(
+            "seconds",
+            "from the end of stdin to exit; hosts kill after about two seconds",
+            least=0.3,
+            key="exitBudget.eof",
+            level="gateway",
+        ),
+    ] = 1.7
+    exit_budget_signal: Annotated[
+        float,
+        _limit(
+            "seconds",
+            "from SIGTERM or SIGINT to exit on stdio",
+            least=0.3,
+            key="exitBudget.signal",
+            level="gateway",
+        ),
+    ] = 0.8
+    stdin_grace: Annotated[
+        float, _limit("seconds", "shutdown ladder: close the server's stdin, then wait this long", least=0)
+    ] = 2.0
+    term_grace: Annotated[
+        float, _limit("seconds", "shutdown ladder: SIGTERM, then wait this long, then SIGKILL", least=0)
+    ] = 3.0
+    restart_backoff_step: Annotated[
+        float,
+        _limit("seconds", "each failed start in a row adds this much to the wait before the next", least=MOMENT),
+    ] = 2.0
+    restart_backoff_max: Annotated[
+        float, _limit("seconds", "the wait before a restart is never longer than this", least=MOMENT)
+    ] = 30.0
+    max_instances: Annotated[int, _limit("count", "processes of one server", least=1, most=1024)] = 16
+    instance_idle: Annotated[
+        float, _limit("seconds", "an instance that was not used for so long is retired", least=MOMENT)
+    ] = 300.0
+    max_frame: Annotated[int, _limit("bytes", "one JSON-RPC message, in either direction", least=KiB, most=GiB)] = (
+        64 * MiB
+    )
+    max_in_flight: Annotated[
+        int, _limit("count", "requests of one host connection at once", least=1, most=1_000_000, level="gateway")
+    ] = 1024
+    max_pages: Annotated[int, _limit("count", "pages followed of one list of a server", least=1, most=1_000_000)] = 1000
+    page_size: Annotated[
+        int, _limit("count", "items in one page of a merged list", least=1, most=1_000_000, level="gateway")
+    ] = 1000
+    max_stderr_tail: Annotated[
+        int, _limit("bytes", "last words kept of a server's stderr, per process", least=1, most=64 * MiB)
+    ] = 64 * KiB
+
+
+class LimitRow(msgspec.Struct, frozen=True):
+    """One row of the table of limits."""
+
+    field: str  # in `Limits`
+    key: str  # in the file, under `limits`; a dot stands for a nested object
+    unit: Literal["seconds", "bytes", "count"]
+    default: float
+    least: float
+    most: float
+    level: Level  # "server": the gateway's value can be overridden per server
+    about: str
+
+
+def limit_rows() -> tuple[LimitRow, ...]:
+    """The table of limits, in the order of ``Limits``."""
+    hints = get_type_hints(Limits, include_extras=True)
+    rows: list[LimitRow] = []
+    for field in msgspec.structs.fields(Limits):
+        meta: msgspec.Meta = hints[field.name].__metadata__[0]
+        extra: dict[str, Any] = meta.extra or {}
+        rows.append(
+            LimitRow(
+                field=field.name,
+                key=extra["key"] or field.encode_name,
+                unit=extra["unit"],
+                default=field.default,
+                least=meta.ge or 0,
+                most=meta.le or WEEK,
+                level=extra["level"],
+                about=meta.description or "",
+            )
+        )
+    return tuple(rows)
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +154,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = {}
+    transport: Literal["stdio", "http", "sse", "websocket"] | None = None  # as the file names it, if it does
     protocol: str = "auto"  # auto, legacy, modern, or one dated revision
     scope: Literal["host", "shared", "call"] = "host"
     builtin: Literal["demo"] | None = None  # an in-process server instead of a command or URL
