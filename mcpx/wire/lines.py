@@ -1,0 +1,138 @@
+"""Newline framing: a stream of bytes, cut anywhere, into messages.
+
+A message ends at byte 0x0A and nowhere else: not at a bare CR, not at U+2028 or U+0085, which JSON strings may hold.
+(The stdio transport of every revision: messages are delimited by newlines and hold none.)
+"""
+
+from __future__ import annotations
+
+from io import SEEK_END, BytesIO
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEPT = 4096  # bytes of either end of an oversize message; a request id stands well within one of them
+
+_BOM = b"\xef\xbb\xbf"  # some peers write one at the start of their output, or before every line
+_SLACK = (
+    len(_BOM) + 1
+)  # a line may be longer than the limit by this, until its byte order mark and its CR are taken off
+_LOW, _HIGH = b"!", _BOM[:1]  # a line between the two is not empty and starts with neither white space nor a BOM
+
+
+class Oversize(NamedTuple):
+    """What is left of a message over the size limit: enough to find out whose it was (``oversize_frame``).
+
+    ``head`` and ``tail`` overlap where the message is shorter than both together.
+    """
+
+    size: int  # bytes, without the newline
+    head: bytes
+    tail: bytes
+
+
+class LineSplitter:
+    """Splits a stream into lines, in linear time however it is cut, and in bounded memory whatever the peer sends.
+
+    A line comes out without its newline, without one CR before that, and without a byte order mark at its start. One
+    that is empty or all white space is dropped. One of more than ``limit`` bytes comes out as ``Oversize`` when its end
+    has come; of it, no more than the limit is ever held, and the lines behind it are not affected.
+    """
+
+    __slots__ = ("_ends", "_held", "_limit", "_size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0  # bytes of the unfinished line so far
+        self._held = (
+            BytesIO()
+        )  # that line: it grows in place and is handed out uncopied, so it costs its size about once
+        self._ends: _Ends | None = None  # what is kept instead, once the line is too long
+
+    def feed(self, data: bytes | bytearray) -> list[bytes | Oversize]:
+        """Take the next bytes of the stream; return the messages that they complete."""
+        if not isinstance(data, bytes):
+            data = bytes(data)
+        pieces = data.split(b"\n")  # the only search: what is held was searched when it came
+        rest = pieces.pop()
+        lines: list[bytes | Oversize] = []
+        if pieces:
+            if self._size:
+                self._hold(pieces.pop(0))
+                lines += self._release()
+            if pieces:
+                # Nearly always no line needs a change, and a few passes in C say so for all of them at once.
+                plain = b"\r" not in data and len(data) <= self._limit and min(pieces) > _LOW and max(pieces) < _HIGH
+                lines += pieces if plain else self._clean(pieces)
+        if rest:
+            self._hold(rest)
+        return lines
+
+    def finish(self) -> list[bytes | Oversize]:
+        """The stream has ended: return its last line, where that had no newline and is not empty."""
+        return self._release()
+
+    def _clean(self, pieces: list[bytes]) -> Iterator[bytes | Oversize]:
+        for piece in pieces:
+            line = piece.removesuffix(b"\r").removeprefix(_BOM)
+            if len(line) > self._limit:
+                yield Oversize(len(line), line[:KEPT], line[-KEPT:])
+            elif line and not line.isspace():
+                yield line
+
+    def _hold(self, piece: bytes) -> None:
+        """Add to the unfinished line."""
+        self._size += len(piece)
+        if self._ends is not None:
+            self._ends.add(piece)
+        elif self._size <= self._limit + _SLACK:
+            self._held.write(piece)
+        else:
+            self._ends = _Ends()
+            self._ends.add(self._held.getvalue())
+            self._ends.add(piece)
+            self._held = BytesIO()
+
+    def _release(self) -> list[bytes | Oversize]:
+        """End the unfinished line, if there is one."""
+        size, held, ends = self._size, self._held, self._ends
+        if not size:
+            return []
+        self._size, self._held, self._ends = 0, BytesIO(), None
+        if ends is not None:
+            return [ends.oversize(size)]
+        held.seek(-1, SEEK_END)
+        if held.read() == b"\r":
+            held.truncate(size - 1)  # in place, where taking it off afterwards would copy the line
+        return list(self._clean([held.getvalue()]))
+
+
+class _Ends:
+    """The two ends of a line that is dropped as it comes."""
+
+    __slots__ = ("_head", "_tail")
+
+    _ROOM = KEPT + _SLACK
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._tail = bytearray()
+
+    def add(self, piece: bytes) -> None:
+        if len(self._head) < self._ROOM:
+            self._head += piece[: self._ROOM - len(self._head)]
+        self._tail += piece[-self._ROOM :]
+        if len(self._tail) > 2 * self._ROOM:  # not each time: a byte at a time must not cost a move of the whole tail
+            del self._tail[: -self._ROOM]
+
+    def oversize(self, size: int) -> Oversize:
+        head, tail = self._head, bytes(self._tail)
+        if head.startswith(_BOM):
+            head = head[len(_BOM) :]
+            size -= len(_BOM)
+        if tail.endswith(b"\r"):
+            tail = tail[:-1]
+            size -= 1
+        kept = min(KEPT, size)
+        return Oversize(size, head[:kept], tail[-kept:])
