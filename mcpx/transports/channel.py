@@ -6,15 +6,11 @@ A channel is opened by an async context manager that owns its reader and writer 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from mcpx.wire.lines import Oversize
 
-class Oversize(NamedTuple):
-    """What is left of a message over the size limit: enough to find out whose it was."""
-
-    size: int  # bytes, without the newline
-    head: bytes
-    tail: bytes
+__all__ = ["Channel", "Oversize"]
 
 
 class Channel(Protocol):
