@@ -94,6 +94,14 @@ class UpstreamTimeout(UpstreamError):
     """The server did not answer within a limit."""
 
 
+class NameClash(UpstreamError):
+    """A host named an item that several servers offer under that name; ``server`` names them all."""
+
+
+class SpawnError(McpxError):
+    """A child process could not be started: a sentence for a person that names the command, and where it was sought."""
+
+
 class ConfigError(McpxError):
     """One or more mistakes in a configuration, all of them at once, one full sentence each in ``problems``."""
 
