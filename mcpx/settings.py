@@ -7,9 +7,12 @@ keys are called, what ``docs/configuration.md`` shows and what a file is checked
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 KiB = 1024
 MiB = 1024 * KiB
@@ -31,8 +34,8 @@ def _limit(
 ) -> msgspec.Meta:
     """What is known of a limit beside its name, type and default.
 
-    ``key`` is its spelling in the file where that is not the field's name in camel case; ``level`` says whether a server
-    may override it.
+    ``key`` is its spelling in the file where that is not the field's name in camel case; ``level`` says whether a
+    server may override it.
     """
     return msgspec.Meta(ge=least, le=most, description=about, extra={"unit": unit, "key": key, "level": level})
 
@@ -169,3 +172,43 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     state_dir: str | None = None  # where eras are remembered; None keeps them in memory only
     source: str | None = None  # the file it came from, for messages
+
+
+# What a server is given of mcpx's own environment without being asked: what programs need to find themselves, their
+# user, their language, clock and folders. The official SDKs pass the first six; the rest name places and formats as
+# well. Nothing in here carries credentials, which proxy variables, for one, may.
+SAFE_VARIABLES: tuple[str, ...] = (
+    "HOME",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "USER",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+)
+SAFE_PREFIX = "LC_"
+
+
+def server_environment(server: ServerSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment that a server's process is given, out of mcpx's own.
+
+    The safe variables, or with ``inherit_env`` all of them or the named ones as well, and the server's own ``env`` on
+    top. A safe variable that holds a shell function (``() { ...``) is left out, as the official SDKs do.
+    """
+    if server.inherit_env is True:
+        return {**environ, **server.env}
+    named = server.inherit_env or ()
+    inherited = {
+        name: value
+        for name, value in environ.items()
+        if name in named or ((name in SAFE_VARIABLES or name.startswith(SAFE_PREFIX)) and not value.startswith("()"))
+    }
+    return {**inherited, **server.env}
