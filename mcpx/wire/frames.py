@@ -1,12 +1,14 @@
 """JSON-RPC 2.0 frames: one struct, decoded no deeper than mcpx routes on.
 
-``params``, ``result``, ``error`` and ``id`` stay the raw JSON that the peer wrote (``msgspec.Raw``), so number spelling, key
-order and unknown fields survive, and an id is echoed with its exact type and spelling. A field that is absent is ``UNSET``,
-which is not ``null``.
+``params``, ``result``, ``error`` and ``id`` stay the raw JSON that the peer wrote (``msgspec.Raw``), so number
+spelling, key order and unknown fields survive, and an id is echoed with its exact type and spelling. A field that is
+absent is ``UNSET``, which is not ``null``.
 """
 
 from __future__ import annotations
 
+import re
+from codecs import utf_8_decode
 from typing import Any, Literal
 
 import msgspec
@@ -56,9 +58,14 @@ _frame_decoder = msgspec.json.Decoder(Frame)
 _frames_decoder = msgspec.json.Decoder(list[Raw])
 _members_decoder = msgspec.json.Decoder(dict[str, Raw])
 _error_decoder = msgspec.json.Decoder(ErrorObject)
+_string_decoder = msgspec.json.Decoder(str)
+_id_decoder = msgspec.json.Decoder(int | float | str)  # typed, so that a huge array in the place of an id costs nothing
 _encoder = msgspec.json.Encoder()
 
 _WHITESPACE = b" \t\r\n"
+_LF, _CR = b"\n\r"  # as integers, which are faster to look for
+_UTF8_STEP = 64 * 1024  # bytes checked at a time: one emoji would otherwise blow up the text of a huge frame fourfold
+_MAX_SAFE = 2**53  # from there on a number with a fraction or an exponent does not say which integer it is
 
 
 def kind(frame: Frame) -> Kind:
@@ -79,8 +86,12 @@ def kind(frame: Frame) -> Kind:
 def decode_frame(line: bytes) -> Frame:
     """Decode one message.
 
-    Raises ``RemoteProtocolError`` with ``-32700`` for bytes that are not UTF-8 or not JSON, and ``-32600`` for JSON that is no
-    JSON-RPC object (its id is in the error where one could be read). A batch is no frame: see ``is_batch``.
+    Raises ``RemoteProtocolError`` with ``-32700`` for bytes that are not UTF-8 or not JSON, and ``-32600`` for JSON
+    that is no JSON-RPC object (its id is in the error where one could be read). A batch is no frame: see ``is_batch``.
+
+    An escaped lone surrogate (``\\ud800``; JavaScript writes one where it has cut a string within a character) stands
+    for no character, and strict readers refuse a message that holds one. It is replaced by U+FFFD; in an id, where that
+    would make it another one, it is an error.
     """
     if not line.isascii():
         _check_utf8(line)
@@ -89,7 +100,13 @@ def decode_frame(line: bytes) -> Frame:
     except msgspec.ValidationError:
         raise _diagnose(line) from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RemoteProtocolError(PARSE_ERROR, f"Parse error: {_plain(error)}") from None
+        mended = _without_lone_surrogates(line)
+        if mended is None:
+            raise RemoteProtocolError(PARSE_ERROR, f"Parse error: {_plain(error)}") from None
+    frame = decode_frame(mended)
+    if frame.id is not UNSET and _REPLACEMENT in bytes(frame.id):
+        raise RemoteProtocolError(INVALID_REQUEST, "Invalid request: the id is no Unicode text")
+    return frame
 
 
 def is_batch(line: bytes) -> bool:
@@ -98,13 +115,23 @@ def is_batch(line: bytes) -> bool:
 
 
 def split_batch(line: bytes) -> list[bytes]:
-    """The messages of a batch, each as its own bytes; raises ``RemoteProtocolError`` as ``decode_frame`` does."""
+    """The messages of a batch, each as its own bytes, to be decoded one by one.
+
+    Raises ``RemoteProtocolError`` with ``-32700`` for what is not UTF-8 or not JSON, and ``-32600`` for an empty batch
+    (JSON-RPC 2.0, section 6).
+    """
     if not line.isascii():
         _check_utf8(line)
     try:
-        return [bytes(raw) for raw in _frames_decoder.decode(line)]
+        messages = _frames_decoder.decode(line)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise RemoteProtocolError(PARSE_ERROR, f"Parse error: {_plain(error)}") from None
+        mended = _without_lone_surrogates(line)
+        if mended is None:
+            raise RemoteProtocolError(PARSE_ERROR, f"Parse error: {_plain(error)}") from None
+        return split_batch(mended)
+    if not messages:
+        raise RemoteProtocolError(INVALID_REQUEST, "Invalid request: an empty batch")
+    return [bytes(message) for message in messages]
 
 
 def members(raw: Raw | bytes | UnsetType) -> dict[str, Raw]:
@@ -121,11 +148,24 @@ def members(raw: Raw | bytes | UnsetType) -> dict[str, Raw]:
 
 
 def error_object(raw: Raw) -> ErrorObject:
-    """Decode an ``error`` member. One that is malformed comes back as ``-32603`` with the raw value as its data."""
+    """Decode an ``error`` member; it never raises.
+
+    A code spelled as a float (``-32601.0``) and a missing message are put up with. Any other malformed error comes back
+    as ``-32603`` with the raw value as its data.
+    """
     try:
         return _error_decoder.decode(raw)
     except (msgspec.MsgspecError, RecursionError):
-        return ErrorObject(INTERNAL_ERROR, "The peer sent a malformed error object", raw)
+        pass
+    try:
+        fields = _members_decoder.decode(raw)
+        code = id_key(fields["code"])
+        message = _string_decoder.decode(fields["message"]) if "message" in fields else "The peer gave no reason"
+        if isinstance(code, int):
+            return ErrorObject(code, message, fields.get("data", UNSET))
+    except (msgspec.MsgspecError, RecursionError, KeyError):
+        pass
+    return ErrorObject(INTERNAL_ERROR, "The peer sent a malformed error object", raw)
 
 
 def encode(value: Any) -> bytes:
@@ -139,14 +179,14 @@ def to_raw(value: Any) -> Raw:
 
 
 def to_line(frame: Frame | bytes) -> bytes:
-    """One line for a newline-delimited transport: the frame (or its bytes) without any newline inside, and one at its end."""
-    data = frame if isinstance(frame, bytes) else _encoder.encode(frame)
-    if b"\n" in data or b"\r" in data:  # raw values may be pretty-printed; only then pay for the reformatting
-        data = msgspec.json.format(data, indent=-1)
-    return data + b"\n"
+    """One line for a newline-delimited transport: a frame or its bytes, no line break inside, one at its end."""
+    line = frame + b"\n" if isinstance(frame, bytes) else _encoder.encode_lines((frame,))
+    if line.find(_LF) != len(line) - 1 or _CR in line:  # raw values may be pretty-printed; only then pay for it
+        line = line.translate(None, b"\r\n") + b"\n"  # in JSON they are never more than white space between tokens
+    return line
 
 
-def request(id: Raw, method: str, params: Any = UNSET) -> Frame:  # noqa: A002 the field's name
+def request(id: Raw, method: str, params: Any = UNSET) -> Frame:
     return Frame("2.0", id=id, method=method, params=_optional(params))
 
 
@@ -154,11 +194,11 @@ def notification(method: str, params: Any = UNSET) -> Frame:
     return Frame("2.0", method=method, params=_optional(params))
 
 
-def result(id: Raw, value: Any) -> Frame:  # noqa: A002
+def result(id: Raw, value: Any) -> Frame:
     return Frame("2.0", id=id, result=value if isinstance(value, Raw) else to_raw(value))
 
 
-def error(id: Raw | UnsetType, code: int, message: str, data: Any = None) -> Frame:  # noqa: A002
+def error(id: Raw | UnsetType, code: int, message: str, data: Any = None) -> Frame:
     """An error response. ``data=None`` leaves the member out; ``id=UNSET`` the id."""
     body = ErrorObject(code, message, UNSET if data is None else (data if isinstance(data, Raw) else to_raw(data)))
     return Frame("2.0", id=id, error=to_raw(body))
@@ -170,19 +210,17 @@ NULL = Raw(b"null")
 def id_key(raw: Raw | bytes) -> str | int | None:
     """The value of a request id, by which it is matched: a ``str`` or an ``int``; ``None`` where it is no valid id.
 
-    ``1`` and ``"1"`` are two ids. A number with a fraction, ``null``, a boolean and anything structured are none; a number
-    that is whole however it is spelled (``7.0``) counts as that whole number, because some peers spell it so.
+    ``1`` and ``"1"`` are two ids. A number with a fraction, ``null``, a boolean and anything structured are none; a
+    number that is whole however it is spelled (``7.0``) counts as that whole number, because some peers spell it so.
     (2026-07-28 basic/index, Requests: a string or an integer, never null.)
     """
     try:
-        value: Any = msgspec.json.decode(raw)
+        value = _id_decoder.decode(raw)
     except (msgspec.MsgspecError, RecursionError):
         return None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, (str, int)) and not isinstance(value, bool):
-        return value
-    return None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < _MAX_SAFE else None
+    return value
 
 
 def _optional(value: Any) -> Raw | UnsetType:
@@ -190,10 +228,35 @@ def _optional(value: Any) -> Raw | UnsetType:
 
 
 def _check_utf8(line: bytes) -> None:
+    view = memoryview(line)
+    position = 0
     try:
-        line.decode()
+        while position < len(line):
+            step = view[position : position + _UTF8_STEP]
+            position += utf_8_decode(step, "strict", position + len(step) == len(line))[1]
     except UnicodeDecodeError as error:
-        raise RemoteProtocolError(PARSE_ERROR, f"Parse error: not UTF-8 at byte {error.start}") from None
+        raise RemoteProtocolError(PARSE_ERROR, f"Parse error: not UTF-8 at byte {position + error.start}") from None
+
+
+_REPLACEMENT = b"\\ufffd"  # as long as what it replaces
+
+# All up to the next lone surrogate in one match, so that the work is linear and a call is paid only for each of them.
+_LONE_SURROGATE = re.compile(
+    rb"""(?: [^\\]++ | \\ [^u] | \\ u (?![dD][89a-fA-F])
+           | \\u[dD][89abAB][0-9a-fA-F]{2} \\u[dD][c-fC-F][0-9a-fA-F]{2} )*+
+         ( \\u[dD][89a-fA-F][0-9a-fA-F]{2} )?""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def _without_lone_surrogates(line: bytes) -> bytes | None:
+    """The line with each escaped lone surrogate replaced; ``None`` if it has none."""
+    mended: bytearray | None = None
+    for match in _LONE_SURROGATE.finditer(line):
+        if match[1] is not None:
+            mended = mended or bytearray(line)
+            mended[match.start(1) : match.end(1)] = _REPLACEMENT
+    return None if mended is None else bytes(mended)
 
 
 def _diagnose(line: bytes) -> RemoteProtocolError:

@@ -18,6 +18,7 @@ _BOM = b"\xef\xbb\xbf"  # some peers write one at the start of their output, or 
 _SLACK = (
     len(_BOM) + 1
 )  # a line may be longer than the limit by this, until its byte order mark and its CR are taken off
+_CR = 0x0D
 _LOW, _HIGH = b"!", _BOM[:1]  # a line between the two is not empty and starts with neither white space nor a BOM
 
 
@@ -63,7 +64,7 @@ class LineSplitter:
                 lines += self._release()
             if pieces:
                 # Nearly always no line needs a change, and a few passes in C say so for all of them at once.
-                plain = b"\r" not in data and len(data) <= self._limit and min(pieces) > _LOW and max(pieces) < _HIGH
+                plain = _CR not in data and len(data) <= self._limit and min(pieces) > _LOW and max(pieces) < _HIGH
                 lines += pieces if plain else self._clean(pieces)
         if rest:
             self._hold(rest)

@@ -1,0 +1,133 @@
+"""Whose message was it, that was too long to be kept?
+
+Of an oversize message only its two ends are left. The members at the top level of a JSON object can be read from
+either end: forwards from its first brace, and backwards from its last, because in valid JSON a quote that no backslash
+precedes always bounds a string. What lies between the ends is unknown, so only what was seen whole counts, and nothing
+for being likely: an ``"id"`` further in is none, and of two that differ neither is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from mcpx.wire.frames import id_key
+
+if TYPE_CHECKING:
+    from mcpx.wire.lines import Oversize
+
+
+class OversizeFrame(NamedTuple):
+    """What is certain of an oversize message; ``None`` for what is not."""
+
+    id: Raw | None  # its request id as it was written, if that is a valid one
+    is_response: bool | None  # True: a result or an error. False: a request (or a notification, where `id` is None)
+    method: str | None
+
+
+class _Direction(NamedTuple):
+    """A way to read JSON, which is symmetric but for the escapes in strings."""
+
+    token: re.Pattern[
+        bytes
+    ]  # one token after white space, if it is whole: a string has both quotes, a number a neighbour
+    inward: bytes
+    outward: bytes
+    step: int
+
+
+_FORWARDS = _Direction(
+    re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^ \t\r\n"{}\[\]:,]++(?=.))', re.DOTALL), b"{[", b"}]", 1
+)
+_BACKWARDS = (
+    _Direction(  # the text comes reversed, so an inner quote is followed by a backslash, and the outer one is not
+        re.compile(rb'[ \t\r\n]*+("(?:[^"]|"(?=\\))*+"(?=[^\\])|[{}\[\]:,]|[^ \t\r\n"{}\[\]:,]++(?=.))', re.DOTALL),
+        b"}]",
+        b"{[",
+        -1,
+    )
+)
+
+_UNKNOWN = OversizeFrame(None, None, None)
+_NESTED = b"{}"  # an object, an array, or whatever was not seen whole
+
+_string_decoder = msgspec.json.Decoder(str)
+
+
+def oversize_frame(message: Oversize) -> OversizeFrame:
+    """What can be said for certain of a message over the size limit, taking it to be valid JSON.
+
+    Nothing at all where it does not look like one JSON-RPC 2.0 object: noise, a batch, two messages on one line.
+    """
+    found: dict[str, bytes] = {}
+    for text, direction in ((message.head, _FORWARDS), (message.tail[::-1], _BACKWARDS)):
+        members = _members(text, direction, whole=len(text) == message.size)
+        if members is None:
+            return _UNKNOWN
+        for name, value in members:
+            if found.setdefault(name, value) != value:
+                return _UNKNOWN
+    if found.get("jsonrpc") != b'"2.0"':
+        return _UNKNOWN
+    request_id = found.get("id", _NESTED)
+    answers, asks = "result" in found or "error" in found, "method" in found
+    return OversizeFrame(
+        id=None if id_key(request_id) is None else Raw(request_id),
+        is_response=answers if answers != asks else None,
+        method=_string(found.get("method", _NESTED)),
+    )
+
+
+def _members(text: bytes, direction: _Direction, *, whole: bool) -> list[tuple[str, bytes]] | None:
+    """The members of the outermost object that ``text`` shows, as far as it goes; ``None`` where it begins with none.
+
+    ``whole`` says that ``text`` is all of the message, so that the object may end in it.
+    """
+    written: list[list[bytes]] = [[]]
+    depth = position = 0
+    while match := direction.token.match(text, position):
+        position = match.end()
+        token = match[1][:: direction.step]
+        if token in direction.inward:
+            if depth == 0 and token != direction.inward[:1]:
+                return None
+            if depth == 1:
+                written[-1].append(_NESTED)
+            depth += 1
+        elif token in direction.outward:
+            depth -= 1
+            if depth == 0:
+                if text[position:].strip() or not whole:
+                    return None
+                break
+        elif depth == 0:
+            return None
+        elif depth == 1 and token == b",":
+            written.append([])
+        elif depth == 1:
+            written[-1].append(token)
+    if position == 0:
+        return None
+    members: list[tuple[str, bytes]] = []
+    last = written[-1]  # the only one that may be cut
+    for member in written:
+        match member[:: direction.step]:
+            case [key, b":", value] if (name := _string(key)) is not None:
+                members.append((name, value))
+            case [key, b":"] if member is last and (name := _string(key)) is not None:
+                members.append((name, _NESTED))
+            case _ if member is not last:
+                return None
+            case _:
+                pass
+    return members
+
+
+def _string(token: bytes) -> str | None:
+    try:
+        return _string_decoder.decode(token)
+    except msgspec.MsgspecError:
+        return None
