@@ -18,7 +18,7 @@ from mcpx.transports.exits import wait_exited
 from mcpx.transports.ladder import ExitPlan, plan_ladder
 from mcpx.transports.last_words import LastWords
 from mcpx.transports.spawn import signal_group, spawn
-from mcpx.transports.streams import MAX_PENDING, LineChannel
+from mcpx.transports.streams import LineChannel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -189,7 +189,7 @@ async def open_process(
             watcher.add(process.pid)
         assert process.stdin is not None
         assert process.stdout is not None
-        channel = LineChannel(process.stdout, process.stdin, limits.max_frame, MAX_PENDING)
+        channel = LineChannel(process.stdout, process.stdin, max_frame=limits.max_frame)
         server = ServerProcess(process, channel, limits, watcher, on_stderr)
         for task in (server.run_reaper, server.run_stderr, channel.run_writer):
             crew.start_soon(task, name=f"{task.__name__} of {name}")

@@ -77,7 +77,7 @@ def _explain(error: OSError | ValueError, program: str, env: Mapping[str, str], 
         return f'"{program}" cannot be started: it may not be executed.'
     if error.errno == errno.ENOEXEC:
         return (
-            f'"{program}" ({found}) cannot be started: it is neither a program for this machine nor a script that names '
-            "its interpreter."
+            f'"{program}" ({found}) cannot be started: it is neither a program for this machine nor a script that '
+            "names its interpreter."
         )
     return f'"{program}" cannot be started: {error.strerror or error}.'

@@ -1,8 +1,7 @@
-"""Newline-delimited messages over a pair of byte streams, and the same thing in memory."""
+"""Newline-delimited messages over a pair of byte streams."""
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import trio
 
 from mcpx.settings import KiB, MiB
 from mcpx.transports.crew import open_crew
+from mcpx.transports.outbox import MAX_PENDING, Outbox
 from mcpx.wire.lines import LineSplitter
 
 if TYPE_CHECKING:
@@ -19,37 +19,33 @@ if TYPE_CHECKING:
 
 READ_MIN = 64 * KiB  # what a pipe holds on Linux
 READ_MAX = MiB  # one read while a long message is under way: fewer wakeups, and no noticeable extra memory
-WRITE_BATCH = (
-    128 * KiB
-)  # small messages are joined into writes of about this size; a larger one is written by itself, uncopied
+WRITE_BATCH = 128 * KiB  # small messages are joined into writes of about this size; a larger one goes alone, uncopied
 FLUSH_LIMIT = 1.0  # seconds that leaving a channel waits for a peer to read what is queued for it
-MAX_PENDING = (
-    MiB  # bytes queued for a peer that does not read before its senders wait; a frame beyond that is still queued whole
-)
 
 
 class LineChannel:
-    """A ``Channel`` over two byte streams; opened by ``open_line_channel``."""
+    """A ``Channel`` over two byte streams. Open it with ``open_line_channel``; otherwise see to ``run_writer``."""
 
     def __init__(
-        self, receive_stream: trio.abc.ReceiveStream, send_stream: trio.abc.SendStream, max_frame: int, max_pending: int
+        self,
+        receive_stream: trio.abc.ReceiveStream,
+        send_stream: trio.abc.SendStream,
+        *,
+        max_frame: int,
+        max_pending: int = MAX_PENDING,
     ) -> None:
         self._receive_stream = receive_stream
         self._send_stream = send_stream
         self._splitter = LineSplitter(max_frame)
+        self._outbox = Outbox(max_pending)
         self._read_size = READ_MIN
         self._ended = False
-        self._max_pending = max_pending
-        self._queue: deque[bytes] = deque()  # messages and their newlines, not yet handed to the stream
-        self._queued = 0  # bytes ever queued
-        self._written = 0  # bytes ever written; the difference is what is pending
-        self._gone = False  # the peer no longer reads, or nobody may write any more
-        self._work = trio.Event()  # set when the writer has something to do
-        self._progress: trio.Event | None = None  # set after the next write; made by whoever waits for it
-        self._turn = trio.Lock()  # senders that had to wait go in the order in which they came
 
     async def receive(self) -> list[bytes | Oversize]:
-        """The next messages, all that one read completed; a last one without a newline counts. Empty at the end."""
+        """The next messages, all that one read completed; a last one without a newline counts. Empty at the end.
+
+        Raises ``trio.BrokenResourceError`` when the connection broke.
+        """
         while not self._ended:
             chunk = await self._receive_stream.receive_some(self._read_size)
             if not chunk:
@@ -64,26 +60,16 @@ class LineChannel:
         return []
 
     def send_nowait(self, message: bytes) -> None:
-        if self._gone:
-            return
-        message = _one_line(message)
-        self._queue += (message, b"\n")
-        self._queued += len(message) + 1
-        self._work.set()
+        """Queue one message at once, over the bound if need be; see ``Channel``."""
+        self._outbox.put_nowait(_one_line(message))
 
     async def send(self, message: bytes) -> None:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self._is_full() or self._turn.locked():
-            async with self._turn:
-                while self._is_full():
-                    await self._next_write()
-        self.send_nowait(message)
+        """Queue one message, waiting while the peer is behind by more than the bound; see ``Channel``."""
+        await self._outbox.put(_one_line(message))
 
     async def flush(self) -> None:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        target = self._queued
-        while self._written < target and not self._gone:
-            await self._next_write()
+        """Wait until all that is queued was written, or the peer has gone. Bound it with a deadline."""
+        await self._outbox.flush()
 
     async def discard(self) -> None:
         """Read and forget until the stream ends or breaks: a peer that is shutting down may still have much to say."""
@@ -94,8 +80,8 @@ class LineChannel:
             return
 
     async def close_sending(self) -> None:
-        """Close the stream to the peer, which sees its end; drop what is still queued (``flush`` comes before)."""
-        self._drop()
+        """Close the stream to the peer, which sees its end. What is still queued is dropped: ``flush`` comes before."""
+        self._outbox.close()
         await trio.aclose_forcefully(self._send_stream)
 
     async def close(self) -> None:
@@ -106,51 +92,20 @@ class LineChannel:
     async def run_writer(self) -> None:
         """Write what is queued, many messages at a time, until the peer has gone or the task is cancelled."""
         try:
-            while not self._gone:
-                if not self._queue:
-                    self._work = trio.Event()
-                    await self._work.wait()
-                    continue
-                batch = self._next_batch()
-                size = len(batch)
-                await self._send_stream.send_all(batch)
-                del batch  # or the last message would stay in memory until the next one
-                self._written += size
-                self._wake()
+            while await self._outbox.wait():
+                await self._write(self._outbox.take(WRITE_BATCH))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            self._drop()
+            self._outbox.close()  # the reader will say why
 
-    def _next_batch(self) -> bytes:
-        """What goes out in the next write: one large piece as it is, or small ones joined."""
-        queue = self._queue
-        size = len(queue[0])
-        if size >= WRITE_BATCH or len(queue) == 1:
-            return queue.popleft()
-        pieces = [queue.popleft()]
-        while queue and size + len(queue[0]) <= WRITE_BATCH:
-            size += len(queue[0])
-            pieces.append(queue.popleft())
-        return b"".join(pieces)
-
-    def _is_full(self) -> bool:
-        return self._queued - self._written > self._max_pending and not self._gone
-
-    async def _next_write(self) -> None:
-        if self._progress is None:
-            self._progress = trio.Event()
-        await self._progress.wait()
-
-    def _wake(self) -> None:
-        if self._progress is not None:
-            self._progress.set()
-            self._progress = None
-
-    def _drop(self) -> None:
-        """Nobody reads any more: forget what is queued, and let go whoever waits for it to be written."""
-        self._gone = True
-        self._queue.clear()
-        self._work.set()
-        self._wake()
+    async def _write(self, batch: list[bytes]) -> None:
+        size = sum(map(len, batch))
+        if size <= WRITE_BATCH:
+            await self._send_stream.send_all(b"\n".join([*batch, b""]))
+        else:
+            (message,) = batch
+            await self._send_stream.send_all(message)
+            await self._send_stream.send_all(b"\n")
+        self._outbox.done(size)
 
 
 @asynccontextmanager
@@ -167,7 +122,7 @@ async def open_line_channel(
     for a peer that does not read before ``send`` waits. Leaving writes what is queued, for at most ``FLUSH_LIMIT``, and
     closes both streams. The writer outlives the cancellation of the body, so that farewells go out.
     """
-    channel = LineChannel(receive_stream, send_stream, max_frame, max_pending)
+    channel = LineChannel(receive_stream, send_stream, max_frame=max_frame, max_pending=max_pending)
     try:
         async with open_crew() as crew:
             crew.start_soon(channel.run_writer)

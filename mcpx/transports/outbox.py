@@ -1,0 +1,98 @@
+"""What is queued for one peer: bounded for those who wait, whole for those who cannot."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import trio
+
+from mcpx.settings import MiB
+
+MAX_PENDING = (
+    MiB  # bytes queued for a peer that does not read, before its senders wait; a longer frame still goes whole
+)
+
+
+class Outbox:
+    """The sending half of a channel: senders put messages in, one writer takes them out and says when they are gone."""
+
+    def __init__(self, max_pending: int) -> None:
+        self._max_pending = max_pending
+        self._messages: deque[bytes] = deque()
+        self._put = 0  # bytes ever put in
+        self._done = 0  # bytes ever written; the difference is what is pending
+        self._ended = False  # nothing more goes in
+        self._closed = False  # nor does anything come out
+        self._work = trio.Event()  # set while there is something for the writer
+        self._progress: trio.Event | None = None  # set when the writer is next done with something; made by who waits
+        self._turn = trio.Lock()  # senders that have to wait go in the order in which they came
+
+    def put_nowait(self, message: bytes) -> None:
+        """Queue a message, over the bound if need be; dropped once ended."""
+        if not self._ended:
+            self._messages.append(message)
+            self._put += len(message)
+            self._work.set()
+
+    async def put(self, message: bytes) -> None:
+        """Queue a message, waiting while more than the bound is pending. Cancelled, it is not queued at all."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._is_full() or self._turn.locked():
+            async with self._turn:
+                while self._is_full():
+                    await self._next_progress()
+        self.put_nowait(message)
+
+    async def flush(self) -> None:
+        """Wait until what is queued now was written, or dropped."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        target = self._put
+        while self._done < target and not self._closed:
+            await self._next_progress()
+
+    async def wait(self) -> bool:
+        """For the writer: wait until there is something to take; false when there never will be."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while not self._messages and not self._ended:
+            self._work = trio.Event()
+            await self._work.wait()
+        return bool(self._messages)
+
+    def take(self, limit: int) -> list[bytes]:
+        """For the writer: the next message, and those behind it that fit into ``limit`` bytes together with it."""
+        messages = self._messages
+        batch = [messages.popleft()]
+        size = len(batch[0])
+        while messages and (size := size + len(messages[0])) <= limit:
+            batch.append(messages.popleft())
+        return batch
+
+    def done(self, size: int) -> None:
+        """For the writer: so many bytes of messages were written."""
+        self._done += size
+        self._wake()
+
+    def end(self) -> None:
+        """Take nothing more in. What is queued can still be taken out."""
+        self._ended = True
+        self._work.set()
+        self._wake()
+
+    def close(self) -> None:
+        """Forget what is queued as well, and let go all who wait for it to be written."""
+        self._closed = True
+        self._messages.clear()
+        self.end()
+
+    def _is_full(self) -> bool:
+        return self._put - self._done > self._max_pending and not self._ended
+
+    async def _next_progress(self) -> None:
+        if self._progress is None:
+            self._progress = trio.Event()
+        await self._progress.wait()
+
+    def _wake(self) -> None:
+        if self._progress is not None:
+            self._progress.set()
+            self._progress = None
