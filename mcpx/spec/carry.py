@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
 
-class CannotSay(McpxError):  # noqa: N818 what it says, not what went wrong
+class CannotSay(McpxError):
     """A payload means something that the target revision has no way to say."""
 
 
