@@ -1,0 +1,8 @@
+"""``python -m mcpx`` is ``mcpx``."""
+
+from __future__ import annotations
+
+from mcpx.cli.main import main
+
+if __name__ == "__main__":
+    main()

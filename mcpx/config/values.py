@@ -1,0 +1,176 @@
+"""Checking single values: each function returns the value, or says what is wrong with it and returns ``None``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, cast
+from urllib.parse import urlsplit
+
+from mcpx.config.document import JsonValue, Object, kind_of, show
+from mcpx.config.expand import ExpansionError, expand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcpx.config.report import Place
+
+Transport = Literal["stdio", "http", "sse", "websocket"]
+
+# What each spelling of "type" or "transport" stands for, and the schemes that a "url" may have with it.
+TRANSPORTS: dict[str, Transport] = {
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "streamable_http": "http",
+    "sse": "sse",
+    "ws": "websocket",
+    "websocket": "websocket",
+}
+SCHEMES: dict[Transport | None, tuple[str, ...]] = {
+    "http": ("http", "https"),
+    "sse": ("http", "https"),
+    "websocket": ("ws", "wss"),
+    None: ("http", "https", "ws", "wss", "unix", "tcp"),
+}
+
+_VARIABLE = re.compile(r"[^=\0]+")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token, RFC 9110 section 5.6.2
+_HEADER_VALUE = re.compile(r"[^\0\r\n]*")  # RFC 9110 section 5.5
+
+
+def text(place: Place, value: JsonValue, environ: Mapping[str, str] | None, *, secret: bool = False) -> str | None:
+    """A string, expanded where ``environ`` is given."""
+    if not isinstance(value, str):
+        quotes = "; put it in quotes" if isinstance(value, (bool, int, float)) else ""
+        place.problem(f"must be a string, not {kind_of(value) if secret else show(value)}{quotes}")
+        return None
+    if environ is None:
+        return value
+    try:
+        expanded = expand(value, environ)
+    except ExpansionError as error:
+        place.problem(str(error))
+        return None
+    except RecursionError:
+        place.problem("expressions are nested too deeply")
+        return None
+    if "\0" in expanded:
+        place.problem("must not hold a NUL character")
+        return None
+    return expanded
+
+
+def command(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -> str | None:
+    """A program: a string that is not empty."""
+    if isinstance(value, list):
+        place.problem('must be a string, not a list; what follows the program goes into "args"')
+        return None
+    found = text(place, value, environ)
+    if found is not None and not found.strip():
+        place.problem("must name a program, and is empty")
+        return None
+    return found
+
+
+def texts(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -> tuple[str, ...] | None:
+    """A list of strings, each expanded."""
+    if not isinstance(value, list):
+        place.problem(f"must be a list of strings, not {kind_of(value)}")
+        return None
+    items = cast("list[JsonValue]", value)
+    found = [text(place.item(index), item, environ) for index, item in enumerate(items)]
+    return tuple(item for item in found if item is not None)
+
+
+def variables(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Environment variables by name; their values are secrets."""
+    return _strings(place, value, environ, _VARIABLE, 'a variable\'s name must not be empty or hold "="')
+
+
+def headers(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -> dict[str, str] | None:
+    """HTTP header fields by name; their values are secrets."""
+    found = _strings(place, value, environ, _HEADER_NAME, "not a valid name of an HTTP header")
+    for name, content in (found or {}).items():
+        if not _HEADER_VALUE.fullmatch(content):
+            place.within(name).problem("must not hold a line break")
+    return found
+
+
+def inherit_env(place: Place, value: JsonValue) -> bool | tuple[str, ...] | None:
+    """``true``, ``false``, or a list of variables' names."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list):
+        return texts(place, cast("JsonValue", value), None)
+    place.problem(f"must be true, false or a list of variables' names, not {kind_of(value)}")
+    return None
+
+
+def flag(place: Place, value: JsonValue) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    place.problem(f"must be true or false, not {show(value)}")
+    return None
+
+
+def choice(place: Place, value: JsonValue, valid: Iterable[str]) -> str | None:
+    """One of a few words."""
+    options = tuple(valid)
+    if isinstance(value, str) and value in options:
+        return value
+    place.problem(f"{show(value)} is not valid; valid are {', '.join(options)}")
+    return None
+
+
+def number(place: Place, value: JsonValue, *, least: float, most: float, whole: bool, unit: str) -> float | None:
+    """A number within a range."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most:
+        if not whole:
+            return float(value)
+        if float(value).is_integer():
+            return int(value)
+    noun = "whole number" if whole else "number"
+    of_unit = "" if unit == "count" else f" of {unit}"
+    place.problem(f"{show(value)} is not valid; valid is a {noun}{of_unit} from {least:.15g} to {most:.15g}")
+    return None
+
+
+def url(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -> str | None:
+    """The address of a server: a scheme that mcpx knows and what it needs behind it."""
+    found = text(place, value, environ)
+    if found is None or environ is None:
+        return found
+    try:
+        parts = urlsplit(found)
+        _ = parts.port
+    except ValueError:
+        place.problem("is not a URL")  # not shown: what cannot be split cannot be freed of its secrets
+        return None
+    if parts.scheme not in SCHEMES[None]:
+        scheme = f'"{parts.scheme}" is not a valid scheme' if parts.scheme else "has no scheme"
+        place.problem(f"{scheme}; valid are {', '.join(name + '://' for name in SCHEMES[None])}")
+        return None
+    if not (parts.path if parts.scheme == "unix" else parts.hostname):
+        place.problem(f"a {parts.scheme}:// URL needs {'a path' if parts.scheme == 'unix' else 'a host'}")
+        return None
+    if parts.scheme == "tcp" and parts.port is None:
+        place.problem("a tcp:// URL needs a port")
+        return None
+    return found
+
+
+def _strings(
+    place: Place, value: JsonValue, environ: Mapping[str, str] | None, names: re.Pattern[str], rule: str
+) -> dict[str, str] | None:
+    if not isinstance(value, Object):
+        place.problem(f"must be an object of strings, not {kind_of(value)}")
+        return None
+    found: dict[str, str] = {}
+    for name, member in value.items():
+        at = place.within(name)
+        if not names.fullmatch(name):
+            place.problem(f"{show(name)}: {rule}")
+        elif (content := text(at, member, environ, secret=True)) is not None:
+            found[name] = content
+    return found
