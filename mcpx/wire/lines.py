@@ -7,17 +7,12 @@ A message ends at byte 0x0A and nowhere else: not at a bare CR, not at U+2028 or
 from __future__ import annotations
 
 from io import SEEK_END, BytesIO
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 KEPT = 4096  # bytes of either end of an oversize message; a request id stands well within one of them
 
 _BOM = b"\xef\xbb\xbf"  # some peers write one at the start of their output, or before every line
-_SLACK = (
-    len(_BOM) + 1
-)  # a line may be longer than the limit by this, until its byte order mark and its CR are taken off
+_SLACK = len(_BOM) + 1  # what a line may be over the limit until its byte order mark and its CR are taken off
 _CR = 0x0D
 _LOW, _HIGH = b"!", _BOM[:1]  # a line between the two is not empty and starts with neither white space nor a BOM
 
@@ -74,13 +69,16 @@ class LineSplitter:
         """The stream has ended: return its last line, where that had no newline and is not empty."""
         return self._release()
 
-    def _clean(self, pieces: list[bytes]) -> Iterator[bytes | Oversize]:
-        for piece in pieces:
-            line = piece.removesuffix(b"\r").removeprefix(_BOM)
-            if len(line) > self._limit:
-                yield Oversize(len(line), line[:KEPT], line[-KEPT:])
-            elif line and not line.isspace():
-                yield line
+    def _clean(self, pieces: list[bytes]) -> list[bytes | Oversize]:
+        lines = [self._message(piece.removesuffix(b"\r")) for piece in pieces]
+        return [line for line in lines if line is not None]
+
+    def _message(self, line: bytes) -> bytes | Oversize | None:
+        """A line without its CR as it is handed out; ``None`` for one that is dropped."""
+        line = line.removeprefix(_BOM)
+        if len(line) > self._limit:
+            return Oversize(len(line), line[:KEPT], line[-KEPT:])
+        return None if not line or line.isspace() else line
 
     def _hold(self, piece: bytes) -> None:
         """Add to the unfinished line."""
@@ -106,7 +104,8 @@ class LineSplitter:
         held.seek(-1, SEEK_END)
         if held.read() == b"\r":
             held.truncate(size - 1)  # in place, where taking it off afterwards would copy the line
-        return list(self._clean([held.getvalue()]))
+        line = self._message(held.getvalue())
+        return [] if line is None else [line]
 
 
 class _Ends:
@@ -117,7 +116,7 @@ class _Ends:
     _ROOM = KEPT + _SLACK
 
     def __init__(self) -> None:
-        self._head = b""
+        self._head = bytearray()
         self._tail = bytearray()
 
     def add(self, piece: bytes) -> None:
@@ -128,7 +127,7 @@ class _Ends:
             del self._tail[: -self._ROOM]
 
     def oversize(self, size: int) -> Oversize:
-        head, tail = self._head, bytes(self._tail)
+        head, tail = bytes(self._head), bytes(self._tail)
         if head.startswith(_BOM):
             head = head[len(_BOM) :]
             size -= len(_BOM)
