@@ -1,18 +1,48 @@
-"""The gateway between the two edges."""
+"""The gateway: all servers behind one front, for any number of hosts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+import os
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+import trio
 from msgspec import Raw
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
+from mcpx import __version__
+from mcpx.errors import UpstreamError
+from mcpx.gateway import cursors
+from mcpx.gateway.catalog import Catalog
+from mcpx.gateway.exchange import Exchange, Router
+from mcpx.gateway.uris import public_uri
+from mcpx.transports.crew import open_crew
+from mcpx.transports.ladder import ExitPlan
+from mcpx.transports.watcher import open_watcher
+from mcpx.upstream.call import Asker, Change, Identity, Request
+from mcpx.upstream.supervisor import Supervisor
+from mcpx.upstream.target import Surroundings
+from mcpx.wire import frames
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+
+    from mcpx.gateway.catalog import Shelf
     from mcpx.settings import Settings
-    from mcpx.upstream.call import Asker, Call, Change, Identity, ListKind, Request
+    from mcpx.upstream.call import ChangeKind, ListKind
+    from mcpx.upstream.target import Builtins
+
+# What mcpx calls itself towards upstreams, and towards hosts where no single upstream shines through.
+IDENTITY: dict[str, Any] = {"name": "mcpx", "title": "mcpx", "version": __version__}
+
+# In front of several servers the capabilities are fixed, so that a handshake is answered at once, whatever is up.
+# Subscriptions, logs and questions are not served yet, so nothing is declared of them.
+CAPABILITIES: dict[str, Raw] = {
+    "tools": Raw(b'{"listChanged":true}'),
+    "prompts": Raw(b'{"listChanged":true}'),
+    "resources": Raw(b'{"listChanged":true}'),
+    "completions": Raw(b"{}"),
+}
 
 
 class Part(msgspec.Struct, frozen=True, eq=False):
@@ -32,35 +62,159 @@ class Page(msgspec.Struct, frozen=True, eq=False):
     cache_scope: Literal["public", "private"]
 
 
-class Gateway(Protocol):
-    """What the host edge needs of the gateway."""
+class Gateway:
+    """What the host edge, and a program that embeds mcpx, talk to. Open it with ``open_gateway``."""
 
-    settings: Settings
-    passthrough: bool  # whether one upstream shines through: its names, instructions, identity and capabilities
+    def __init__(
+        self, settings: Settings, exit_plan: ExitPlan, supervisors: list[Supervisor], catalog: Catalog
+    ) -> None:
+        self.settings = settings
+        self.exit_plan = exit_plan  # set its `end` before leaving, and every shutdown ladder is cut to fit
+        self.supervisors = supervisors
+        self.passthrough = len(supervisors) == 1 and supervisors[0].server.passthrough
+        self._catalog = catalog
+        self._router = Router(supervisors, catalog)
+        self._watchers: list[Callable[[Change], None]] = []
 
     async def identity(self, asker: Asker) -> Identity:
-        """What a handshake or a discovery answers with.
+        """What a handshake or a discovery answers with, its capabilities in the newest form.
 
-        At once in front of several servers: a fixed set of capabilities (modern shape, host edge narrows by revision), the
-        remembered instructions, ``server_info`` None (the host edge fills in mcpx's own). In pass-through the upstream's own, as remembered, else
-        once it is up (raises ``UpstreamError`` where it does not come up).
+        At once in front of several servers. In pass-through the upstream's own, as remembered from its last start with
+        this configuration, else once it is up: raises ``UpstreamError`` where it does not come up.
         """
-        ...
+        if not self.passthrough:
+            return Identity(None, CAPABILITIES, self._instructions())
+        [supervisor] = self.supervisors
+        remembered = supervisor.memory.value
+        if remembered.revision is None:
+            supervisor.release(await supervisor.lease(asker))
+            remembered = supervisor.memory.value
+        identity = remembered.identity
+        return Identity(identity.server_info, _relayed(identity.capabilities), identity.instructions)
 
-    def exchange(self, request: Request) -> Call:
-        """Open an exchange for ``tools/call``, ``prompts/get``, ``resources/read`` or ``completion/complete``.
-
-        ``next`` may raise ``UnknownItem`` as well.
-        """
-        ...
+    def exchange(self, request: Request) -> Exchange:
+        """Open an exchange for one of the methods in ``mcpx.gateway.exchange.ROUTES``."""
+        return Exchange(self._router, request)
 
     async def list(self, kind: ListKind, asker: Asker, cursor: str | None) -> Page:
-        """One page of a merged list. Raises ``RpcError`` (``-32602``) for a cursor that mcpx never gave out."""
-        ...
+        """One page of a merged list: the configuration's order, then each upstream's.
 
-    def watch(self, asker: Asker, notify: Callable[[Change], None]) -> AbstractContextManager[None]:
-        """Call ``notify`` (synchronously; it must not block) for each change that this asker could see, while entered.
-
-        The changes carry public names; a list that grew because a slow server arrived late is a change as well.
+        Waits at most ``listTimeout`` for slow servers and goes without those that are not there. Raises ``RpcError``
+        (``-32602``) for a cursor that mcpx never gave out, and ``UpstreamError`` where the one server of a pass-through
+        cannot be asked.
         """
-        ...
+        if cursor is not None:
+            cursors.decode(cursor, kind)  # a bad one is an error before anything is started for it
+        shelves = await self._catalog.shelves(kind, asker, renew=cursor is None)
+        if self.passthrough and not shelves:
+            [only] = self.supervisors
+            failure = self._catalog.failure(kind, only.name, asker)
+            raise UpstreamError(only.name, failure or "The server has not answered yet; ask again in a while.")
+        found = [
+            (shelf, item)
+            for shelf in shelves
+            for item in shelf.items
+            if self.passthrough or self._catalog.is_shown(kind, shelf.server, item)
+        ]
+        keys = [(shelf.server, item.own) for shelf, item in found]
+        names = [one.name for one in self.supervisors]
+        page = cursors.page(kind, keys, names, cursor, self.settings.limits.page_size)
+        parts: dict[str, Part] = {}
+        for shelf, item in found[page.start : page.stop]:
+            part = parts.get(shelf.server)
+            if part is None:
+                part = parts[shelf.server] = Part(shelf.server, shelf.revision, [])
+            part.items.append(item.raw)
+        return Page(list(parts.values()), page.next_cursor, _remaining_ms(shelves), _scope(shelves))
+
+    @contextmanager
+    def watch(self, asker: Asker, notify: Callable[[Change], None]) -> Generator[None]:
+        """Call ``notify`` (it must not block) for each change, while entered.
+
+        URIs in changes are public. A list that grew because a slow server arrived late has changed as well.
+        """
+        self._watchers.append(notify)
+        try:
+            yield
+        finally:
+            self._watchers.remove(notify)
+
+    def announce(self, supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
+        """Tell every watcher of a change."""
+        if uri is not None and not supervisor.server.passthrough:
+            uri = public_uri(supervisor.name, uri)
+        change = Change(supervisor.name, kind, uri)
+        for notify in list(self._watchers):
+            notify(change)
+
+    def _instructions(self) -> str | None:
+        """One short section per server that is known to have instructions, under its name."""
+        sections = [
+            f"# {one.name}\n{text.strip()}" for one in self.supervisors if (text := one.memory.value.instructions)
+        ]
+        return "\n\n".join(sections) or None
+
+
+@asynccontextmanager
+async def open_gateway(
+    settings: Settings, *, builtins: Builtins | None = None, environ: Mapping[str, str] | None = None
+) -> AsyncGenerator[Gateway]:
+    """Open a gateway: the owner of every server process, and of every task that works for more than one host.
+
+    Nothing is started before a request needs it. Leaving ends all servers at once, each by its shutdown ladder, cut to
+    fit ``gateway.exit_plan.end`` where that is set. ``builtins`` opens the in-process servers, by the name that
+    ``ServerSettings.builtin`` gives; ``environ`` is where servers' variables come from (this process's own by default).
+    """
+    exit_plan = ExitPlan()
+    async with AsyncExitStack() as stack:
+        surroundings = Surroundings(
+            watcher=await stack.enter_async_context(open_watcher(settings.limits)),
+            exit_plan=exit_plan,
+            builtins=builtins or {},
+            client_info=frames.to_raw(IDENTITY),
+            environ=os.environ if environ is None else environ,
+        )
+        crew = await stack.enter_async_context(open_crew())
+        supervisors: list[Supervisor] = []
+        gateway: Gateway
+
+        def changed(supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
+            catalog.changed(supervisor, kind, uri)
+
+        def came_up(supervisor: Supervisor) -> None:
+            catalog.came_up(supervisor)
+
+        def announce(supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
+            gateway.announce(supervisor, kind, uri)
+
+        catalog = Catalog(supervisors, crew, list_timeout=settings.limits.list_timeout, announce=announce)
+        supervisors.extend(
+            Supervisor(server, surroundings, settings.state_dir, crew, changed=changed, came_up=came_up)
+            for server in settings.servers
+        )
+        gateway = Gateway(settings, exit_plan, supervisors, catalog)
+        yield gateway
+
+
+def _relayed(capabilities: Mapping[str, Raw]) -> dict[str, Raw]:
+    """Of what an upstream declares, what mcpx can keep up towards a host in this version."""
+    relayed: dict[str, Raw] = {}
+    for name, raw in capabilities.items():
+        if name in CAPABILITIES:
+            kept = {key: value for key, value in frames.members(raw).items() if key != "subscribe"}
+            relayed[name] = frames.to_raw(kept)
+        elif name in ("extensions", "experimental"):
+            relayed[name] = raw
+    return relayed
+
+
+def _remaining_ms(shelves: list[Shelf]) -> int:
+    """How long a merged list stays good: the least that remains of its parts, 0 where one of them gave nothing."""
+    if not shelves or not all(shelf.ttl_given for shelf in shelves):
+        return 0
+    soonest = min(shelf.expires for shelf in shelves)
+    return max(int((soonest - trio.current_time()) * 1000), 0) if soonest != float("inf") else 0
+
+
+def _scope(shelves: list[Shelf]) -> Literal["public", "private"]:
+    return "public" if shelves and all(shelf.cache_scope == "public" for shelf in shelves) else "private"

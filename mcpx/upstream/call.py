@@ -5,7 +5,7 @@ No revision's wire forms are in here: the host edge and the upstream edge transl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import msgspec
 from msgspec import Raw
@@ -25,7 +25,9 @@ class Asker(msgspec.Struct, frozen=True, eq=False):
 
 
 class Request(msgspec.Struct, eq=False):
-    """One request, free of any revision: ``_meta`` taken out of the params and freed of the keys that are mcpx's per hop."""
+    """One request, free of any revision: ``_meta`` taken out of the params and freed of the keys that are mcpx's per
+    hop.
+    """
 
     method: str
     params: dict[str, Raw]  # without `_meta`; written in `revision`
@@ -72,9 +74,11 @@ Event = Progress | LogMessage | Question | Withdrawn | Reply
 
 
 class Call(Protocol):
-    """A request on its way: a context manager, entered to send it. Leaving it before its end cancels it upstream, once."""
+    """A request on its way: a context manager, entered to send it. Leaving it before its end cancels it upstream,
+    once.
+    """
 
-    def __enter__(self) -> Call: ...
+    def __enter__(self) -> Self: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None

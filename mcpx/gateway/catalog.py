@@ -1,0 +1,341 @@
+"""What all servers offer: their lists, kept per server and told capabilities, refreshed when they may have changed.
+
+One refresh runs at most per server, told capabilities and kind, and a change that comes meanwhile is followed by one
+more look. A list waits a bounded time for slow servers; who comes late is announced as a change.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError
+from mcpx.gateway.names import Clash, NameTable, Owner
+from mcpx.gateway.uris import own_name, public_item
+from mcpx.wire import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mcpx.upstream.call import Asker, ChangeKind, ListKind
+    from mcpx.upstream.session import Session
+    from mcpx.upstream.supervisor import Supervisor
+
+log = logging.getLogger("mcpx.gateway")
+
+
+class Listing(NamedTuple):
+    """How a kind of list is asked for."""
+
+    method: str
+    capability: str
+    member: str
+    change: ChangeKind
+
+
+LISTINGS: dict[ListKind, Listing] = {
+    "tools": Listing("tools/list", "tools", "tools", "tools"),
+    "prompts": Listing("prompts/list", "prompts", "prompts", "prompts"),
+    "resources": Listing("resources/list", "resources", "resources", "resources"),
+    "templates": Listing("resources/templates/list", "resources", "resourceTemplates", "resources"),
+}
+
+
+class Item(NamedTuple):
+    """One tool, prompt, resource or template."""
+
+    public: str  # the name or URI that hosts see
+    own: str  # the server's own
+    raw: Raw  # as the server wrote it, with the public name in it
+
+
+class Shelf(msgspec.Struct, frozen=True, eq=False):
+    """One server's list of one kind, whole."""
+
+    server: str
+    revision: str
+    items: list[Item]
+    expires: float  # on Trio's clock; infinite where the server tells its changes, the past where it said nothing
+    cache_scope: Literal["public", "private"]
+    ttl_given: bool = False
+
+
+class _Page(NamedTuple):
+    next_cursor: str | None
+    ttl_ms: float
+    public: bool
+
+
+class _Entry:
+    """The state of one list: the shelf as last seen, and the refresh that is under way."""
+
+    def __init__(self, supervisor: Supervisor, kind: ListKind, asker: Asker) -> None:
+        self.supervisor = supervisor
+        self.kind: ListKind = kind
+        self.asker = asker
+        self.shelf: Shelf | None = None
+        self.failure: str | None = None  # why the last refresh failed, if it did
+        self.stale = True
+        self.running = False
+        self.changed_meanwhile = False
+        self.missed = False  # some host's list went out without it
+        self.patience_spent = False  # somebody waited the whole listTimeout for the refresh that is under way
+        self.done = trio.Event()  # of the refresh under way
+
+    def is_fresh(self) -> bool:
+        return self.shelf is not None and not self.stale and trio.current_time() < self.shelf.expires
+
+
+class Catalog:
+    """The lists of many servers. ``nursery`` owns the refreshes; ``announce`` hears of every change, and must not
+    block.
+    """
+
+    def __init__(
+        self,
+        supervisors: list[Supervisor],
+        nursery: trio.Nursery,
+        *,
+        list_timeout: float,
+        announce: Callable[[Supervisor, ChangeKind, str | None], None],
+    ) -> None:
+        self._supervisors = supervisors
+        self._nursery = nursery
+        self._list_timeout = list_timeout
+        self._announce = announce
+        self._entries: dict[tuple[str, ListKind, bytes], _Entry] = {}
+        self.names = NameTable()
+
+    async def shelves(self, kind: ListKind, asker: Asker, *, renew: bool = True) -> list[Shelf]:
+        """Every server's list of one kind, in the configuration's order, without those that did not come in time.
+
+        ``renew=False`` takes what is there, however old, and asks only for what is missing.
+        """
+        entries = [self._entry(supervisor, kind, asker) for supervisor in self._supervisors]
+        waiting = [one for one in entries if not (one.is_fresh() or (one.shelf is not None and not renew))]
+        await self._refresh_all(waiting)
+        for entry in entries:
+            if entry.shelf is None:
+                entry.missed = True
+        return [entry.shelf for entry in entries if entry.shelf is not None]
+
+    async def look_again(self, kind: ListKind, servers: Iterable[str], asker: Asker) -> None:
+        """Bring the lists of these servers up to date, as far as they may have changed; bounded like a list."""
+        wanted = set(servers)
+        entries = [self._entry(one, kind, asker) for one in self._supervisors if one.name in wanted]
+        await self._refresh_all([entry for entry in entries if not entry.is_fresh()])
+
+    def is_shown(self, kind: ListKind, server: str, item: Item) -> bool:
+        """Whether hosts may see an item: a name that several servers offer is nobody's."""
+        return self.names.is_shown(kind, item.public, Owner(server, item.own))
+
+    def failure(self, kind: ListKind, server: str, asker: Asker) -> str | None:
+        """Why a server's list could not be had, if it could not."""
+        entry = self._entries.get((server, kind, self._by_name(server).told_key(asker)))
+        return None if entry is None or entry.shelf is not None else entry.failure
+
+    def changed(self, supervisor: Supervisor, change: ChangeKind, uri: str | None) -> None:
+        """A server says that one of its lists, or one of its resources, has changed."""
+        if uri is not None:
+            self._announce(supervisor, change, uri)
+            return
+        in_refresh = False
+        for entry in self._of(supervisor, change):
+            entry.stale = True
+            entry.changed_meanwhile = entry.running
+            in_refresh |= entry.running
+        if not in_refresh:  # otherwise the refresh looks once more, and announces what is really new
+            self._announce(supervisor, change, None)
+
+    def came_up(self, supervisor: Supervisor) -> None:
+        """A server has started: what it offers may be new, and somebody may have missed it."""
+        for entry in self._of(supervisor, None):
+            if entry.running:
+                continue
+            entry.stale = True
+            if entry.missed:
+                self._begin(entry)
+
+    # -- refreshing
+
+    async def _refresh_all(self, entries: list[_Entry]) -> None:
+        """Refresh several at once and wait for them, but not a second time for one that has used up all patience."""
+        for entry in entries:
+            if not entry.running:
+                self._begin(entry)
+        awaited = [entry for entry in entries if not entry.patience_spent]
+        with trio.move_on_after(self._list_timeout) as scope:
+            for entry in awaited:
+                await entry.done.wait()
+        if scope.cancelled_caught:
+            for entry in awaited:
+                if entry.running:
+                    entry.patience_spent = True
+                    log.warning(
+                        "[%s] did not list its %s within %g s", entry.supervisor.name, entry.kind, self._list_timeout
+                    )
+
+    def _begin(self, entry: _Entry) -> None:
+        entry.running = True
+        entry.patience_spent = False
+        entry.done = trio.Event()
+        self._nursery.start_soon(self._refresh, entry, name=f"list {entry.kind} of {entry.supervisor.name}")
+
+    async def _refresh(self, entry: _Entry) -> None:
+        try:
+            changed = await self._look(entry)
+            while entry.changed_meanwhile:
+                # One more look per change that came meanwhile, for as long as there is something new to see. A server
+                # that notifies from inside its own list handler shows the same list again: then the next host that asks
+                # looks.
+                again = await self._look(entry)
+                changed |= again
+                if not again:
+                    break
+        finally:
+            entry.running = False
+            entry.done.set()
+        if entry.shelf is not None and (entry.missed or changed):
+            entry.missed = False
+            self._announce(entry.supervisor, LISTINGS[entry.kind].change, None)
+
+    async def _look(self, entry: _Entry) -> bool:
+        """Fetch a list; whether it is there and differs from one that was there before."""
+        entry.stale = entry.changed_meanwhile = False
+        before = entry.shelf
+        try:
+            shelf = await self._fetch(entry)
+        except (UpstreamError, RpcError) as error:
+            entry.failure = error.reason if isinstance(error, UpstreamError) else f"{error.code} {error.message}"
+            entry.stale = True
+            log.warning("[%s] its %s could not be listed: %s", entry.supervisor.name, entry.kind, entry.failure)
+            return False
+        entry.failure = None
+        entry.shelf = shelf
+        entry.stale = entry.changed_meanwhile
+        self._index(entry, shelf)
+        return before is not None and before.items != shelf.items
+
+    async def _fetch(self, entry: _Entry) -> Shelf:
+        instance = await entry.supervisor.lease(entry.asker)
+        try:
+            assert instance.session is not None
+            return await self._fetch_from(instance.session, entry)
+        finally:
+            entry.supervisor.release(instance)
+
+    async def _fetch_from(self, session: Session, entry: _Entry) -> Shelf:
+        """Follow every page, to a limit and never in a circle (an empty cursor is a cursor like any other)."""
+        listing = LISTINGS[entry.kind]
+        server = entry.supervisor.server
+        items: dict[str, Item] = {}
+        lifetimes: list[float] = []
+        scopes: set[bool] = set()
+        if session.offers(listing.capability):
+            cursor: str | None = None
+            seen: set[str] = set()
+            for _ in range(server.limits.max_pages):
+                params = {} if cursor is None else {"cursor": frames.to_raw(cursor)}
+                try:
+                    payload = await session.ask(listing.method, params, entry.asker)
+                except RpcError as error:
+                    if error.code == frames.METHOD_NOT_FOUND:
+                        break  # it has the capability and not this list, as servers without templates do
+                    raise
+                page = _read_page(server.name, listing, payload, items, entry)
+                lifetimes.append(trio.current_time() + max(page.ttl_ms, 0) / 1000)
+                scopes.add(page.public)
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+                if cursor in seen:
+                    log.warning("[%s] its pages of %s go round in a circle; stopped", server.name, entry.kind)
+                    break
+                seen.add(cursor)
+            else:
+                log.warning("[%s] has more than maxPages pages of %s; the rest is left out", server.name, entry.kind)
+        told_of_changes = session.declares_changes(listing.capability)
+        given = bool(lifetimes) and min(lifetimes) > trio.current_time()
+        return Shelf(
+            server.name,
+            session.revision,
+            list(items.values()),
+            float("inf") if told_of_changes else min(lifetimes, default=float("inf")),
+            "public" if scopes == {True} else "private",
+            given,
+        )
+
+    def _index(self, entry: _Entry, shelf: Shelf) -> None:
+        """Bring the way back from public names up to date with every list that this server has shown of this kind."""
+        name, kind = entry.supervisor.name, entry.kind
+        shelves = [one.shelf for one in self._of(entry.supervisor, None) if one.kind == kind and one.shelf is not None]
+        clashes: list[Clash] = self.names.replace(
+            name, kind, ((item.public, item.own) for shelf in shelves for item in shelf.items)
+        )
+        for clash in clashes:
+            log.error("%s.", clash)
+
+    # -- entries
+
+    def _entry(self, supervisor: Supervisor, kind: ListKind, asker: Asker) -> _Entry:
+        key = (supervisor.name, kind, supervisor.told_key(asker))
+        entry = self._entries.get(key)
+        if entry is None:
+            self._make_room(supervisor, kind)
+            entry = self._entries[key] = _Entry(supervisor, kind, asker)
+        return entry
+
+    def _make_room(self, supervisor: Supervisor, kind: ListKind) -> None:
+        """Hosts may declare anything: no more variants of one list are kept than instances of the server."""
+        alike = [key for key, one in self._entries.items() if one.supervisor is supervisor and one.kind == kind]
+        if len(alike) >= supervisor.server.limits.max_instances:
+            for key in alike:
+                if not self._entries[key].running:
+                    del self._entries[key]
+                    return
+
+    def _of(self, supervisor: Supervisor, change: ChangeKind | None) -> list[_Entry]:
+        return [
+            entry
+            for entry in self._entries.values()
+            if entry.supervisor is supervisor and (change is None or LISTINGS[entry.kind].change == change)
+        ]
+
+    def _by_name(self, server: str) -> Supervisor:
+        return next(one for one in self._supervisors if one.name == server)
+
+
+def _read_page(server: str, listing: Listing, payload: Raw, items: dict[str, Item], entry: _Entry) -> _Page:
+    """Add a page's items by their own names; the first of two that are named alike stays."""
+    try:
+        members = frames.members(payload)
+        raws = msgspec.json.decode(members[listing.member], type=list[Raw])
+    except (msgspec.MsgspecError, RemoteProtocolError, KeyError, RecursionError):
+        raise UpstreamError(server, f"The server's answer to {listing.method} holds no list of {entry.kind}.") from None
+    passthrough = entry.supervisor.server.passthrough
+    for raw in raws:
+        item = _as_it_is(entry.kind, raw) if passthrough else public_item(entry.kind, raw, server)
+        if item is None:
+            log.warning("[%s] an item of its %s has no name and is left out", server, entry.kind)
+        elif item[1] not in items:
+            items[item[1]] = Item(*item)
+    cursor = _value(members, "nextCursor")
+    ttl = _value(members, "ttlMs")
+    return _Page(
+        cursor if isinstance(cursor, str) else None,
+        ttl if isinstance(ttl, (int, float)) else 0,
+        _value(members, "cacheScope") == "public",
+    )
+
+
+def _value(members: dict[str, Raw], name: str) -> Any:
+    return msgspec.json.decode(members[name]) if name in members else None
+
+
+def _as_it_is(kind: ListKind, raw: Raw) -> tuple[str, str, Raw] | None:
+    own = own_name(kind, raw)
+    return None if own is None else (own, own, raw)

@@ -1,0 +1,210 @@
+"""An exchange: one request of a host on its way to the server that it is for, and back.
+
+Which server that is, and what the request is called there, is the table ``ROUTES``. What comes back is the upstream's
+own, with public URIs put into it where several servers share one gateway.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import msgspec
+from msgspec import Raw
+
+from mcpx.errors import RpcError, UnknownItem, UpstreamError
+from mcpx.gateway.names import candidates
+from mcpx.gateway.templates import match_template
+from mcpx.gateway.uris import rewrite_result_uris, split_uri
+from mcpx.upstream.call import Reply, Request
+from mcpx.wire import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from mcpx.gateway.catalog import Catalog
+    from mcpx.upstream.call import Asker, Event, ListKind
+    from mcpx.upstream.session import SessionCall
+    from mcpx.upstream.supervisor import Instance, Supervisor
+
+_EMPTY_COMPLETION = Raw(b'{"completion":{"values":[]}}')
+
+
+class Target(NamedTuple):
+    """Where a request goes, and the params that name the item as its server does."""
+
+    supervisor: Supervisor
+    params: dict[str, Raw]
+
+
+class Router:
+    """Finds the server that a request is for."""
+
+    def __init__(self, supervisors: list[Supervisor], catalog: Catalog) -> None:
+        self._supervisors = {one.name: one for one in supervisors}
+        self._catalog = catalog
+        # In front of one server that shines through there is nothing to look up.
+        self._only = supervisors[0] if len(supervisors) == 1 and supervisors[0].server.passthrough else None
+        self._prefixed = [one.name for one in supervisors if not one.server.passthrough]
+        self._through = [one.name for one in supervisors if one.server.passthrough]
+
+    async def find(self, request: Request) -> Target:
+        """The target of a request. Raises ``UnknownItem``, ``RpcError`` (``-32602`` for params that name nothing), or
+        ``UpstreamError`` where the server that may have the item cannot be asked.
+        """
+        route = ROUTES[request.method]
+        if self._only is not None:
+            return Target(self._only, request.params)
+        return await route.find(self, request)
+
+    async def by_name(self, request: Request, kind: ListKind) -> Target:
+        """``tools/call`` and ``prompts/get``: the item is in ``name``."""
+        public = _text(request.params, "name")
+        server, own = await self._owner(kind, public, request.asker)
+        return Target(self._supervisors[server], {**request.params, "name": frames.to_raw(own)})
+
+    async def by_uri(self, request: Request, kind: ListKind) -> Target:
+        """``resources/read``: the item is in ``uri``, with a server's prefix or as it stands in a list or a
+        template.
+        """
+        public = _text(request.params, "uri")
+        server, own = await self._uri_owner(public, request.asker)
+        return Target(self._supervisors[server], {**request.params, "uri": frames.to_raw(own)})
+
+    async def by_reference(self, request: Request, kind: ListKind) -> Target:
+        """``completion/complete``: a prompt's name, or a resource's URI or template, in ``ref``."""
+        reference = frames.members(request.params.get("ref", Raw(b"null")))
+        if "uri" in reference:
+            server, own = await self._uri_owner(_text(reference, "uri"), request.asker)
+            reference["uri"] = frames.to_raw(own)
+        else:
+            server, own = await self._owner("prompts", _text(reference, "name"), request.asker)
+            reference["name"] = frames.to_raw(own)
+        return Target(self._supervisors[server], {**request.params, "ref": frames.to_raw(reference)})
+
+    async def _owner(self, kind: ListKind, public: str, asker: Asker) -> tuple[str, str]:
+        """Who has a name, and what it is called there; looks at the servers that could have it where nobody is known
+        to.
+        """
+        names = self._catalog.names
+        owner = names.find(kind, public)
+        if owner is None:
+            possible = [*candidates(public, self._prefixed), *self._through]
+            await self._catalog.look_again(kind, possible, asker)
+            owner = names.find(kind, public)
+            if owner is None:
+                self._explain(kind, possible, asker)
+                raise UnknownItem(_SINGULAR[kind], public)
+        return owner
+
+    async def _uri_owner(self, public: str, asker: Asker) -> tuple[str, str]:
+        """Whose a URI is: by its prefix, else who lists it, else whose template it could come from."""
+        if (split := split_uri(public, self._prefixed)) is not None:
+            return split
+        for kind in _URI_KINDS:
+            shelves = await self._catalog.shelves(kind, asker, renew=False)
+            for shelf in shelves:
+                for item in shelf.items:
+                    if item.own == public or (kind == "templates" and match_template(item.own, public)):
+                        return shelf.server, public
+        self._explain("resources", list(self._supervisors), asker)
+        raise UnknownItem("resource", public)
+
+    def _explain(self, kind: ListKind, possible: list[str], asker: Asker) -> None:
+        """Where the one server that could have an item cannot be asked, say that instead of that it does not exist."""
+        failures = [self._catalog.failure(kind, server, asker) for server in possible]
+        if len(failures) == 1 and failures[0] is not None:
+            raise UpstreamError(possible[0], failures[0])
+
+
+class Route(NamedTuple):
+    """How a method finds its server, and the capability that the server must have declared for it."""
+
+    finder: Callable[[Router, Request, ListKind], Awaitable[Target]]
+    kind: ListKind
+    capability: str
+    undeclared: Raw | None = None  # the answer for a server that did not declare it; None: there is no such method
+
+    def find(self, router: Router, request: Request) -> Awaitable[Target]:
+        return self.finder(router, request, self.kind)
+
+
+ROUTES: dict[str, Route] = {
+    "tools/call": Route(Router.by_name, "tools", "tools"),
+    "prompts/get": Route(Router.by_name, "prompts", "prompts"),
+    "resources/read": Route(Router.by_uri, "resources", "resources"),
+    "completion/complete": Route(Router.by_reference, "prompts", "completions", _EMPTY_COMPLETION),
+}
+
+_SINGULAR: dict[ListKind, str] = {
+    "tools": "tool",
+    "prompts": "prompt",
+    "resources": "resource",
+    "templates": "resource",
+}
+_URI_KINDS: tuple[ListKind, ...] = ("resources", "templates")
+
+
+class Exchange:
+    """A request on its way. See ``mcpx.upstream.call.Call``; ``next`` may raise ``UnknownItem`` as well."""
+
+    __slots__ = ("_call", "_instance", "_request", "_router", "_supervisor")
+
+    def __init__(self, router: Router, request: Request) -> None:
+        self._router = router
+        self._request = request
+        self._supervisor: Supervisor | None = None
+        self._instance: Instance | None = None
+        self._call: SessionCall | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._call is not None:
+            self._call.__exit__(kind, value, traceback)
+        if self._instance is not None and self._supervisor is not None:
+            self._supervisor.release(self._instance)
+            self._instance = None
+
+    async def next(self) -> Event:
+        """The next event; the first call finds the server and sends the request."""
+        if self._call is None and (answer := await self._open()) is not None:
+            return answer
+        assert self._call is not None
+        assert self._supervisor is not None
+        event = await self._call.next()
+        if type(event) is Reply and not self._supervisor.server.passthrough:
+            payload = rewrite_result_uris(self._request.method, event.payload, self._supervisor.name)
+            if payload is not event.payload:
+                return msgspec.structs.replace(event, payload=payload)
+        return event
+
+    async def _open(self) -> Reply | None:
+        request = self._request
+        target = await self._router.find(request)
+        supervisor = self._supervisor = target.supervisor
+        self._instance = supervisor.lease_nowait(request.asker) or await supervisor.lease(request.asker)
+        session = self._instance.session
+        assert session is not None
+        route = ROUTES[request.method]
+        if not session.offers(route.capability):
+            if route.undeclared is None:
+                raise RpcError(frames.METHOD_NOT_FOUND, f"{supervisor.name} offers no {route.capability}")
+            return Reply(route.undeclared, session.revision, supervisor.name)
+        if target.params is not request.params:
+            request = Request(request.method, target.params, request.revision, request.asker, request.meta)
+        self._call = session.call(request)
+        return None
+
+
+def _text(params: dict[str, Raw], name: str) -> str:
+    try:
+        value: Any = msgspec.json.decode(params[name]) if name in params else None
+    except msgspec.DecodeError:
+        value = None
+    if not isinstance(value, str):
+        raise RpcError(frames.INVALID_PARAMS, f'Invalid params: "{name}" must be a string')
+    return value

@@ -1,0 +1,191 @@
+"""One connection to one server: frames out, frames in, matched by id. Knows no revision and no handshake."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+from msgspec import UNSET, Raw
+
+from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError, UpstreamGone
+from mcpx.spec import meta
+from mcpx.transports.crew import open_crew
+from mcpx.upstream.call import Progress
+from mcpx.wire import frames
+from mcpx.wire.lines import Oversize
+from mcpx.wire.oversize import oversize_frame
+from mcpx.wire.peer import Outgoing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from mcpx.transports.channel import Channel
+    from mcpx.upstream.pending import PendingCall
+
+log = logging.getLogger("mcpx.upstream")
+
+NOISE_SHOWN = 5  # lines of noise shown in the log and kept for status; the rest is counted
+NOISE_LENGTH = 200  # characters of such a line shown
+
+
+class Listener(Protocol):
+    """What a session wants to hear of its connection. Called by the reader: must not block."""
+
+    def notified(self, method: str, params: dict[str, Raw]) -> None: ...
+
+    def asked(self, id: Raw, method: str, params: dict[str, Raw]) -> None: ...
+
+
+class Connection:
+    """Requests to one server over one channel. Open it with ``open_connection``."""
+
+    def __init__(self, server: str, channel: Channel, describe_end: Callable[[], Awaitable[str]]) -> None:
+        self.server = server
+        self.noise_count = 0
+        self.noise: list[str] = []  # the first few lines that were no frames, shortened
+        self.closed = trio.Event()
+        self.end_reason = "The connection to the server ended."  # a sentence; final once `closed` is set
+        self.listener: Listener | None = None
+        self.revision: str | None = None  # what errors are marked with, once it is agreed
+        self._channel = channel
+        self._describe_end = describe_end
+        self._outgoing: Outgoing[PendingCall] = Outgoing()
+        self._ending: str | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent and not yet answered."""
+        return len(self._outgoing)
+
+    # -- out
+
+    async def issue(self, call: PendingCall, build: Callable[[int], bytes]) -> int:
+        """Queue a call's frame under a new id, never used before on this connection; waits while the server is behind.
+
+        Cancelled while it waits, nothing was sent. Raises ``UpstreamGone`` when the server has gone.
+        """
+        if self.closed.is_set():
+            raise UpstreamGone(self.server, self.end_reason)
+        number = self._outgoing.issue(call)
+        try:
+            await self._channel.send(build(number))
+        except BaseException:
+            self._outgoing.abandon(number)
+            raise
+        return number
+
+    def abandon(self, number: int, reason: str | None, *, tell: bool) -> None:
+        """Await an answer no longer and, once, say so. A late answer is dropped silently."""
+        if self._outgoing.abandon(number) and tell and not self.closed.is_set():
+            params = {"requestId": number} if reason is None else {"requestId": number, "reason": reason}
+            self.notify("notifications/cancelled", params)
+
+    def notify(self, method: str, params: object = UNSET) -> None:
+        """Queue a notification."""
+        self._channel.send_nowait(frames.encode(frames.notification(method, params)))
+
+    def notify_raw(self, message: bytes) -> None:
+        """Queue a notification that is encoded already."""
+        self._channel.send_nowait(message)
+
+    def answer(self, frame: frames.Frame) -> None:
+        """Queue the answer to a request of the server's."""
+        self._channel.send_nowait(frames.encode(frame))
+
+    def end(self, reason: str) -> None:
+        """Give the connection up for a reason (a sentence); whoever owns it closes it when ``closed`` is set."""
+        if not self.closed.is_set():
+            self.end_reason = reason
+            self.closed.set()
+            for call in self._outgoing.drain():
+                call.finish(UpstreamGone(self.server, reason))
+
+    # -- in
+
+    async def run(self) -> None:
+        """Read until the stream ends, then end every call that is still in flight."""
+        try:
+            while batch := await self._channel.receive():
+                for message in batch:
+                    self._take(message)
+                if self.closed.is_set():
+                    return
+        except trio.BrokenResourceError:
+            pass  # how it ended is told by the process, not by the pipe
+        self.end(await self._describe_end())
+
+    def _take(self, message: bytes | Oversize) -> None:
+        if isinstance(message, Oversize):
+            self._take_oversize(message)
+            return
+        try:
+            frame = frames.decode_frame(message)
+            if frame.method is UNSET:
+                self._take_answer(frame)
+            elif frame.id is UNSET:
+                self._take_notification(frame.method, frames.members(frame.params))
+            elif self.listener is not None and frames.id_key(frame.id) is not None:
+                self.listener.asked(frame.id, frame.method, frames.members(frame.params))
+        except RemoteProtocolError:
+            self._take_noise(message)
+
+    def _take_answer(self, frame: frames.Frame) -> None:
+        kind = frames.kind(frame)
+        if isinstance(frame.id, Raw) and (call := self._outgoing.settle(frame.id)) is not None:
+            if kind == "result":
+                assert isinstance(frame.result, Raw)
+                call.finish(frame.result)
+            else:
+                assert isinstance(frame.error, Raw)
+                body = frames.error_object(frame.error)
+                data = None if body.data is UNSET else body.data
+                call.finish(RpcError(body.code, body.message, data, revision=self.revision, server=self.server))
+        elif kind == "error" and isinstance(frame.error, Raw):
+            log.warning("[%s] sent an error that names no request: %s", self.server, _shorten(bytes(frame.error)))
+
+    def _take_notification(self, method: str, params: dict[str, Raw]) -> None:
+        if method == "notifications/progress":
+            token = params.pop(meta.PROGRESS_TOKEN, None)
+            call = self._outgoing.find(token) if token is not None else None
+            if call is not None:
+                call.put(Progress(params))
+        elif self.listener is not None:
+            self.listener.notified(method, params)
+
+    def _take_oversize(self, message: Oversize) -> None:
+        owner = oversize_frame(message)
+        reason = f"The server sent a message of {message.size} bytes, more than maxFrame allows."
+        if owner.id is not None and owner.is_response:
+            if (call := self._outgoing.settle(owner.id)) is not None:
+                call.finish(UpstreamError(self.server, reason))
+        else:
+            self.end(reason)
+
+    def _take_noise(self, line: bytes) -> None:
+        self.noise_count += 1
+        if self.noise_count <= NOISE_SHOWN:
+            shown = _shorten(line)
+            self.noise.append(shown)
+            log.warning("[%s] wrote a line to stdout that is no MCP message, skipped: %s", self.server, shown)
+
+
+@asynccontextmanager
+async def open_connection(
+    server: str, channel: Channel, describe_end: Callable[[], Awaitable[str]]
+) -> AsyncGenerator[Connection]:
+    """Own a connection's reader. ``describe_end`` says in a sentence how the server ended, once its stream has."""
+    connection = Connection(server, channel, describe_end)
+    async with open_crew() as crew:
+        crew.start_soon(connection.run, name=f"reader of {server}")
+        try:
+            yield connection
+        finally:
+            connection.end("mcpx closed the connection.")
+
+
+def _shorten(line: bytes) -> str:
+    text = line[: NOISE_LENGTH * 4].decode(errors="backslashreplace")
+    text = text.encode("unicode_escape").decode("ascii")
+    return text if len(text) <= NOISE_LENGTH else f"{text[:NOISE_LENGTH]}… ({len(line)} bytes)"

@@ -1,0 +1,102 @@
+"""The modern era as a client speaks it: every request carries version, capabilities and identity (2026-07-28
+basic/index).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from mcpx.errors import UpstreamError
+from mcpx.spec import capabilities, meta
+from mcpx.upstream.call import Asker, Identity
+from mcpx.upstream.session import TryAgain
+from mcpx.wire import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# The requests that may be answered with input_required (2026-07-28 basic/patterns/mrtr, Supported Requests).
+MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
+
+
+class ResultHead(msgspec.Struct, rename="camel", gc=False):
+    """What tells one kind of modern result from another."""
+
+    result_type: Any = UNSET
+    input_requests: Raw | UnsetType = UNSET
+    request_state: Raw | UnsetType = UNSET
+
+
+_head = msgspec.json.Decoder(ResultHead)
+
+
+class ModernForm:
+    """See ``mcpx.upstream.session.Form``."""
+
+    answers_requests = False
+    announces_changes = False
+    assumes_completions = False
+
+    def __init__(self, revision: str, client_info: Raw, *, relay_client_info: bool) -> None:
+        self.revision = revision
+        self._client_info = client_info
+        self._relay_client_info = relay_client_info
+
+    def meta(self, asker: Asker, foreign: Mapping[str, Raw], token: int | None) -> dict[str, Any]:
+        info = asker.client_info if self._relay_client_info and asker.client_info is not None else self._client_info
+        values: dict[str, Any] = {
+            **foreign,
+            meta.PROTOCOL_VERSION: self.revision,
+            meta.CLIENT_CAPABILITIES: capabilities.narrow_client(capabilities.told(asker.capabilities), self.revision),
+            meta.CLIENT_INFO: capabilities.narrow_implementation(info, self.revision),
+        }
+        if asker.log_level is not None:
+            values[meta.LOG_LEVEL] = asker.log_level
+        if token is not None:
+            values[meta.PROGRESS_TOKEN] = token
+        return values
+
+    def conclude(self, server: str, method: str, payload: Raw) -> Raw | TryAgain:
+        """LV-36: an absent type means complete, an unknown one makes the result invalid."""
+        try:
+            head = _head.decode(payload)
+        except (msgspec.MsgspecError, RecursionError):
+            raise UpstreamError(server, f"The server's result of {method} is no object.") from None
+        if head.result_type is UNSET or head.result_type == "complete":
+            return payload
+        if head.result_type != "input_required":
+            raise UpstreamError(server, f"The server's result of {method} has the unknown type {head.result_type!r}.")
+        if method not in MAY_ASK:
+            raise UpstreamError(server, f"The server asked for input on {method}, where the protocol has no questions.")
+        if isinstance(head.input_requests, Raw) and frames.members(head.input_requests):
+            raise UpstreamError(server, "The server asked a question of a kind that mcpx did not declare.")
+        if isinstance(head.request_state, UnsetType):
+            raise UpstreamError(server, "The server asked for input without saying which.")
+        return TryAgain(head.request_state)
+
+
+class DiscoverResult(msgspec.Struct, rename="camel"):
+    """As much of the answer to ``server/discover`` as mcpx reads."""
+
+    supported_versions: list[str]
+    capabilities: dict[str, Raw] = {}
+    instructions: str | None = None
+    meta: dict[str, Raw] = msgspec.field(default={}, name="_meta")
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.meta.get(meta.SERVER_INFO), self.capabilities, self.instructions)
+
+
+def discover_params(version: str, told: Mapping[str, Raw], client_info: Raw) -> dict[str, Any]:
+    """The params of ``server/discover``: nothing but the metadata (2026-07-28 server/discover)."""
+    return {
+        "_meta": {
+            meta.PROTOCOL_VERSION: version,
+            meta.CLIENT_CAPABILITIES: capabilities.narrow_client(told, version),
+            meta.CLIENT_INFO: capabilities.narrow_implementation(client_info, version),
+        }
+    }

@@ -1,0 +1,360 @@
+"""The life of one server: which instances of it run, who uses them, and what happens when one ends.
+
+Instances are keyed by what they were told (design, An exchange, and whose question it is): a legacy server hears a
+host's capabilities once, at its handshake, so hosts share an instance only where it was told the same, and never where
+that includes anything that can ask. A modern server hears them on every request and needs one instance.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import trio
+
+from mcpx.errors import UpstreamError, UpstreamGone, UpstreamStartError, UpstreamTimeout
+from mcpx.spec.capabilities import can_ask, told
+from mcpx.spec.revisions import is_modern
+from mcpx.upstream.backoff import restart_delay
+from mcpx.upstream.eras import Memory
+from mcpx.upstream.target import Surroundings, open_session
+from mcpx.wire import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from msgspec import Raw
+
+    from mcpx.settings import ServerSettings
+    from mcpx.upstream.call import Asker, ChangeKind
+    from mcpx.upstream.session import Session
+
+log = logging.getLogger("mcpx.upstream")
+
+State = Literal["starting", "up", "backing off", "ended"]
+
+
+class Key(msgspec.Struct, frozen=True):
+    """What tells instances apart. ``told`` is canonical JSON; ``host`` is set where the instance could ask that
+    host.
+    """
+
+    told: bytes = b""
+    host: str | None = None
+    call: int | None = None  # scope "call": one instance each
+
+
+MODERN_KEY = Key()  # the one instance of a modern server
+
+
+class Instance:
+    """One running, starting or failing copy of a server."""
+
+    def __init__(self, key: Key, asker: Asker, now: float) -> None:
+        self.key = key
+        self.asker = asker  # whose capabilities it is told at its handshake
+        self.state: State = "starting"
+        self.since = now
+        self.session: Session | None = None
+        self.leases = 0
+        self.last_used = now
+        self.failures = 0  # in a row, without a healthy run between
+        self.restarts = 0
+        self.last_error: UpstreamError | None = None
+        self.start_failed = False  # the last attempt never came up
+        self.retry_at = 0.0
+        self.scope = trio.CancelScope()
+
+    @property
+    def idle(self) -> bool:
+        return self.leases == 0
+
+    def move(self, state: State, now: float) -> None:
+        self.state, self.since = state, now
+
+
+class InstanceStatus(msgspec.Struct, frozen=True):
+    """What status shows of an instance. Times are on Trio's clock."""
+
+    state: State
+    since: float
+    restarts: int
+    leases: int
+    in_flight: int
+    revision: str | None
+    last_error: str | None
+    noise: list[str]
+    noise_count: int
+
+
+class Supervisor:
+    """One server's instances, each a task of ``nursery``: when that is cancelled, all of them end at once, by the
+    ladder.
+
+    Starts nothing by itself. ``changed`` and ``came_up`` are called by the readers and must not block.
+    """
+
+    def __init__(
+        self,
+        server: ServerSettings,
+        surroundings: Surroundings,
+        state_folder: str | None,
+        nursery: trio.Nursery,
+        *,
+        changed: Callable[[Supervisor, ChangeKind, str | None], None],
+        came_up: Callable[[Supervisor], None],
+    ) -> None:
+        self.server = server
+        self.memory = Memory(server, state_folder)
+        self._surroundings = surroundings
+        self._nursery = nursery
+        self._changed = changed
+        self._came_up = came_up
+        self._instances: dict[Key, Instance] = {}
+        self._news = trio.Event()  # replaced whenever an instance changes its state or is let go
+        self._start_lock = trio.Lock()  # one start at a time
+        self._calls = 0
+        self._modern: bool | None = None  # as the last start showed; before it, as remembered
+
+    @property
+    def name(self) -> str:
+        return self.server.name
+
+    @property
+    def instances(self) -> Iterable[Instance]:
+        return self._instances.values()
+
+    def status(self) -> list[InstanceStatus]:
+        """One row per instance."""
+        return [
+            InstanceStatus(
+                one.state,
+                one.since,
+                one.restarts,
+                one.leases,
+                0 if one.session is None else one.session.connection.in_flight,
+                None if one.session is None else one.session.revision,
+                None if one.last_error is None else one.last_error.reason,
+                [] if one.session is None else one.session.connection.noise,
+                0 if one.session is None else one.session.connection.noise_count,
+            )
+            for one in self._instances.values()
+        ]
+
+    # -- leasing
+
+    def key(self, asker: Asker) -> Key:
+        """The key under which this asker's instance goes, as far as the server's era is known."""
+        if self.server.scope == "call":
+            self._calls += 1
+            return Key(call=self._calls)
+        modern = self._modern if self._modern is not None else self.memory.value.era == "modern"
+        if modern or self.server.scope == "shared":
+            return MODERN_KEY
+        capabilities = told(asker.capabilities)
+        if not capabilities:
+            return MODERN_KEY  # told nothing: the same instance, whichever era the server turns out to be of
+        return Key(_canonical(capabilities), asker.host if can_ask(capabilities) else None)
+
+    def told_key(self, asker: Asker) -> bytes:
+        """What of an asker the lists of this server may depend on: two askers with one key see the same."""
+        if self.server.scope == "shared":
+            return b""
+        capabilities = told(asker.capabilities)
+        return _canonical(capabilities) if capabilities else b""
+
+    def lease_nowait(self, asker: Asker) -> Instance | None:
+        """An instance that is up, taken; ``None`` where one must be waited for."""
+        if self.server.scope == "call":
+            return None
+        instance = self._instances.get(self.key(asker))
+        if instance is None or instance.state != "up":
+            return None
+        return self._take(instance)
+
+    async def lease(self, asker: Asker) -> Instance:
+        """Take an instance for this asker, starting one where none runs; give it back with ``release``.
+
+        Raises ``UpstreamStartError`` as soon as a start has failed, or at once where the last one did and the next is
+        not due yet; ``UpstreamTimeout`` where all instances stayed busy for ``startTimeout``.
+        """
+        key = self.key(asker)
+        # A start gets its whole time, and so does one that waits behind another.
+        patience = 2 * self.server.limits.start_timeout
+        with trio.move_on_after(patience):
+            while True:
+                instance = self._instances.get(key) or await self._start(key, asker)
+                failures = instance.failures
+                while instance.state in ("starting", "backing off") and instance.failures == failures:
+                    if instance.state == "backing off" and instance.start_failed:
+                        raise self._not_yet(instance)
+                    instance.last_used = trio.current_time()
+                    await self._news.wait()
+                if instance.state == "up":
+                    return self._take(instance)
+                if instance.start_failed and instance.last_error is not None:
+                    raise UpstreamStartError(self.name, instance.last_error.reason)
+                key = self.key(asker)  # the instance ended, or the server's era is known now: look again
+        raise UpstreamTimeout(self.name, f"No instance was free within {patience:g} s.")
+
+    def release(self, instance: Instance) -> None:
+        """Give a leased instance back."""
+        instance.leases -= 1
+        instance.last_used = trio.current_time()
+        if instance.idle:
+            if instance.key.call is not None:
+                instance.scope.cancel()
+            self._tell()
+
+    def _take(self, instance: Instance) -> Instance:
+        instance.leases += 1
+        return instance
+
+    def _not_yet(self, instance: Instance) -> UpstreamStartError:
+        assert instance.last_error is not None
+        wait = max(instance.retry_at - trio.current_time(), 0.0)
+        return UpstreamStartError(
+            self.name, f"Not running; it is started again in {wait:.0f} s. {instance.last_error.reason}"
+        )
+
+    async def _start(self, key: Key, asker: Asker) -> Instance:
+        """Make room for one more instance and begin its life."""
+        while len(self._instances) >= self.server.limits.max_instances and key not in self._instances:
+            if victim := min((one for one in self._instances.values() if one.idle), key=_last_used, default=None):
+                victim.scope.cancel()
+            await self._news.wait()
+        if key not in self._instances:
+            self._instances[key] = instance = Instance(key, asker, trio.current_time())
+            self._nursery.start_soon(self._supervise, instance, name=f"upstream {self.name}")
+        return self._instances[key]
+
+    # -- the life of an instance
+
+    async def _supervise(self, instance: Instance) -> None:
+        """Start, serve, and on an end back off and start again, until nobody has used the instance for long."""
+        limits = self.server.limits
+        try:
+            with instance.scope:
+                while True:
+                    try:
+                        if not await self._run_once(instance):
+                            return
+                    except UpstreamStartError as error:
+                        self._failed(instance, error)
+                    await trio.sleep_until(instance.retry_at)
+                    if instance.idle and trio.current_time() - instance.last_used > limits.instance_idle:
+                        return
+                    instance.restarts += 1
+                    instance.move("starting", trio.current_time())
+                    self._tell()
+        finally:
+            instance.session = None
+            instance.move("ended", trio.current_time())
+            if self._instances.get(instance.key) is instance:
+                del self._instances[instance.key]
+            self._tell()
+
+    async def _run_once(self, instance: Instance) -> bool:
+        """One run. Returns whether the server ended by itself; raises ``UpstreamStartError`` where it never came up."""
+        async with AsyncExitStack() as stack:
+            async with self._start_lock:
+                if self._is_superseded(instance):
+                    return False
+                session = await stack.enter_async_context(
+                    open_session(
+                        self.server,
+                        self._surroundings,
+                        self.memory,
+                        told=told(instance.asker.capabilities) if self.server.scope != "shared" else {},
+                        client_info=self._client_info(instance.asker),
+                        changed=self._heard,
+                    )
+                )
+                if not self._adopt(instance, session):
+                    return False
+            return await self._serve(instance, session)
+
+    async def _serve(self, instance: Instance, session: Session) -> bool:
+        """Until the server ends (``True``) or the instance was idle for long (``False``)."""
+        limits = self.server.limits
+        started = instance.last_used = trio.current_time()
+        instance.session = session
+        instance.start_failed = False
+        instance.move("up", started)
+        log.info("[%s] up, revision %s", self.name, session.revision)
+        self._tell()
+        self._came_up(self)
+        closed = session.connection.closed
+        while not closed.is_set():
+            now = trio.current_time()
+            if instance.idle and now >= instance.last_used + limits.instance_idle:
+                log.info("[%s] retired after %g s without use", self.name, limits.instance_idle)
+                instance.move("ended", now)
+                return False
+            with trio.move_on_at((instance.last_used if instance.idle else now) + limits.instance_idle):
+                await closed.wait()
+        if trio.current_time() - started >= limits.restart_backoff_max:
+            instance.failures = 0  # it was healthy: what happened before counts no more
+        self._failed(instance, UpstreamGone(self.name, session.connection.end_reason))
+        return True
+
+    def _failed(self, instance: Instance, error: UpstreamError) -> None:
+        limits = self.server.limits
+        instance.start_failed = isinstance(error, UpstreamStartError)
+        instance.session = None
+        instance.last_error = error
+        instance.failures += 1
+        delay = restart_delay(
+            instance.failures + (1 if instance.start_failed else 0),
+            limits.restart_backoff_step,
+            limits.restart_backoff_max,
+            random.random(),
+        )
+        instance.retry_at = trio.current_time() + delay
+        instance.move("backing off", trio.current_time())
+        log.error("[%s] %s (next start in %.1f s)", self.name, error.reason, delay)
+        self._tell()
+
+    def _is_superseded(self, instance: Instance) -> bool:
+        """Whether, since it was asked for, the server has shown that this instance is not needed."""
+        key = self.key(instance.asker) if instance.key.call is None else instance.key
+        return key != instance.key and key in self._instances
+
+    def _client_info(self, asker: Asker) -> Raw:
+        """mcpx's own identity, or in pass-through the host's (LV-19 to LV-21)."""
+        if self.server.passthrough and asker.client_info is not None:
+            return asker.client_info
+        return self._surroundings.client_info
+
+    def _adopt(self, instance: Instance, session: Session) -> bool:
+        """Put an instance under the key that its era asks for; ``False`` where that place is taken."""
+        self._modern = is_modern(session.revision)
+        key = self.key(instance.asker) if instance.key.call is None else instance.key
+        if key == instance.key:
+            return True
+        if key in self._instances:
+            return False
+        del self._instances[instance.key]
+        instance.key = key
+        self._instances[key] = instance
+        return True
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
+
+    def _heard(self, kind: ChangeKind, uri: str | None) -> None:
+        self._changed(self, kind, uri)
+
+
+def _canonical(capabilities: dict[str, Raw]) -> bytes:
+    """One spelling for one meaning: the key order and spacing of a declaration make no difference."""
+    plain: Any = msgspec.json.decode(frames.encode(capabilities))
+    return msgspec.json.encode(plain, order="deterministic")
+
+
+def _last_used(instance: Instance) -> float:
+    return instance.last_used

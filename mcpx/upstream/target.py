@@ -1,0 +1,181 @@
+"""From a server's settings to an open session with it."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from mcpx.errors import SpawnError, UpstreamGone, UpstreamStartError
+from mcpx.settings import server_environment
+from mcpx.transports.process import open_process
+from mcpx.upstream.connection import Connection, open_connection
+from mcpx.upstream.probe import Agreement, DiedOnProbe, Opener, plan
+from mcpx.upstream.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from msgspec import Raw
+
+    from mcpx.settings import ServerSettings
+    from mcpx.transports.channel import Channel
+    from mcpx.transports.process import ExitPlan, ServerProcess
+    from mcpx.transports.watcher import Watcher
+    from mcpx.upstream.call import ChangeKind
+    from mcpx.upstream.eras import Memory
+
+log = logging.getLogger("mcpx.upstream")
+
+# How long the exit status of a process whose stdout has ended may keep an error message waiting.
+STATUS_GRACE = 1.0
+
+Builtins = dict[str, "Callable[[], AbstractAsyncContextManager[Channel]]"]
+
+
+class Surroundings:
+    """What every start shares: the watcher, the plan for mcpx's own end, the in-process servers."""
+
+    def __init__(
+        self,
+        *,
+        watcher: Watcher | None,
+        exit_plan: ExitPlan,
+        builtins: Builtins,
+        client_info: Raw,
+        environ: Mapping[str, str],
+    ) -> None:
+        self.watcher = watcher
+        self.exit_plan = exit_plan
+        self.builtins = builtins
+        self.client_info = client_info
+        self.environ = environ
+
+
+@asynccontextmanager
+async def open_session(
+    server: ServerSettings,
+    surroundings: Surroundings,
+    memory: Memory,
+    *,
+    told: Mapping[str, Raw],
+    client_info: Raw,
+    changed: Callable[[ChangeKind, str | None], None],
+) -> AsyncGenerator[Session]:
+    """Start a server, agree on an era with it, and keep the session until left; then end the server by the ladder.
+
+    Raises ``UpstreamStartError`` where that fails, within ``startTimeout``. A server that dies on the probe is started
+    a second time and opened with ``initialize`` (LV-27).
+    """
+    limits = server.limits
+    deadline = trio.current_time() + limits.start_timeout
+    opening_plan = plan(server.protocol, memory.value, limits.probe_delay)
+    async with AsyncExitStack() as stack:
+        while True:
+            connection = await stack.enter_async_context(_open_link(server, surroundings))
+            opener = Opener(
+                connection,
+                opening_plan,
+                told=told,
+                client_info=client_info,
+                passthrough=server.passthrough,
+                late=memory.remember,
+            )
+            try:
+                agreement = await _open_in_time(server, opener, deadline)
+                break
+            except DiedOnProbe as died:
+                log.info("[%s] ended on being probed; started again and opened with initialize. %s", server.name, died)
+                failure = None
+                opening_plan = opening_plan.beginning_with("initialize")
+            except UpstreamStartError as error:
+                failure = error
+            # Out of the nurseries first: raised through them, the error would arrive in a group.
+            await stack.aclose()
+            if failure is not None:
+                memory.forget()
+                raise failure
+        memory.remember(agreement.remember)
+        yield Session(connection, agreement.form, agreement.identity, limits, changed)
+
+
+async def _open_in_time(server: ServerSettings, opener: Opener, deadline: float) -> Agreement:
+    with trio.move_on_at(deadline):
+        try:
+            return await opener.open()
+        except UpstreamGone as error:
+            raise UpstreamStartError(server.name, error.reason) from None
+    raise UpstreamStartError(
+        server.name,
+        f"The server did not open a session within {server.limits.start_timeout:g} s. "
+        "Raise startTimeout if it needs longer, for example to be downloaded first.",
+    )
+
+
+@asynccontextmanager
+async def _open_link(server: ServerSettings, surroundings: Surroundings) -> AsyncGenerator[Connection]:
+    """The connection to one run of a server, whatever carries it."""
+    if server.builtin is not None:
+        if server.builtin not in surroundings.builtins:
+            raise UpstreamStartError(server.name, f"There is no built-in server {server.builtin!r} here.")
+        async with (
+            surroundings.builtins[server.builtin]() as channel,
+            open_connection(server.name, channel, _ended_in_process) as connection,
+        ):
+            yield connection
+    elif server.command is not None:
+        async with (
+            _open_process(server, surroundings) as process,
+            open_connection(server.name, process.channel, _describe_end(process)) as connection,
+        ):
+            yield connection
+    else:
+        raise UpstreamStartError(
+            server.name, "HTTP servers are not served yet by this version; give a command instead of a url."
+        )
+
+
+@asynccontextmanager
+async def _open_process(server: ServerSettings, surroundings: Surroundings) -> AsyncGenerator[ServerProcess]:
+    assert server.command is not None
+    async with AsyncExitStack() as stack:
+        try:
+            process = await stack.enter_async_context(
+                open_process(
+                    [server.command, *server.args],
+                    name=server.name,
+                    env=server_environment(server, surroundings.environ),
+                    cwd=server.cwd,
+                    limits=server.limits,
+                    exit_plan=surroundings.exit_plan,
+                    watcher=surroundings.watcher,
+                    on_stderr=lambda line: log.info("[%s] %s", server.name, line),
+                )
+            )
+        except SpawnError as error:
+            raise UpstreamStartError(server.name, str(error)) from None
+        yield process
+
+
+def _describe_end(process: ServerProcess) -> Callable[[], Awaitable[str]]:
+    async def describe() -> str:
+        status: int | None = None
+        with trio.move_on_after(STATUS_GRACE):
+            status = await process.wait()
+        if status is None:
+            how = "The server closed its output"
+        elif status < 0:
+            how = f"The server was ended by signal {-status}"
+        else:
+            how = f"The server exited with status {status}"
+        words = process.last_words().strip()
+        return f"{how}. Its last words on stderr: {words}" if words else f"{how} and wrote nothing to stderr."
+
+    return describe
+
+
+async def _ended_in_process() -> str:
+    return "The built-in server ended."
