@@ -33,15 +33,13 @@ def plan_ladder(start: float, end: float | None, stdin_grace: float, term_grace:
     its setting. An ``end`` that is too near, or past, makes it SIGTERM and SIGKILL at once.
     """
     whole = stdin_grace + term_grace
-    if end is None:
-        return Ladder(start + stdin_grace, start + whole, start + whole + REAP_LIMIT)
-    left = max(0.0, end - REAP_TIME - start)
-    if left >= whole:
-        return Ladder(start + stdin_grace, start + whole, min(start + whole + REAP_LIMIT, end))
-    # SIGTERM's share first, then what the wait for EOF can use, then the rest back to SIGTERM.
+    left = whole if end is None else min(whole, max(0.0, end - REAP_TIME - start))
+    # SIGTERM's share first, then what the wait for EOF can use of the rest; what it cannot use is SIGTERM's again.
     for_term = min(term_grace, left * (1 - EOF_SHARE))
     for_stdin = min(stdin_grace, left - for_term)
-    return Ladder(start + for_stdin, start + left, max(end, start + REAP_TIME))
+    kill_at = start + left
+    end_at = kill_at + REAP_LIMIT
+    return Ladder(start + for_stdin, kill_at, end_at if end is None else min(end_at, max(end, kill_at + REAP_TIME)))
 
 
 class ExitPlan:
