@@ -1,0 +1,115 @@
+// What the TypeScript clients share: their arguments, the tour itself, and the one line they report.
+//
+// Arguments: a plan, `{"mode": …, "tool": prefix, "uri": prefix, "do": "tour" | "close"}`, then the command of the server.
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const PATIENCE = 20_000; // milliseconds; a client that waits longer for a server's record has failed
+
+export const plan = JSON.parse(process.argv[2]);
+const [command, ...args] = process.argv.slice(3);
+// The SDK itself would hand on a few variables only.
+export const server = { command, args, env: { ...process.env }, stderr: 'inherit' };
+
+const named = name => (plan.tool ?? '') + name;
+const uriOf = uri => (plan.uri ?? '') + uri;
+const blockText = ({ content }) => {
+    if (content.length !== 1) throw new Error(`one block expected: ${JSON.stringify(content)}`);
+    return content[0].text;
+};
+
+// Resolve once the server has written the word into the file that PEER_RECORD names.
+async function recorded(word) {
+    const end = Date.now() + PATIENCE;
+    while (!readFileSync(process.env.PEER_RECORD, 'utf8').split('\n').some(line => line.startsWith(word))) {
+        if (Date.now() > end) throw new Error(`the server never recorded "${word}"`);
+        await sleep(10);
+    }
+}
+
+// What a call that names nothing gets: the error's code and message, or the tool error's text.
+async function refusal(call) {
+    try {
+        const result = await call;
+        return { isError: result.isError, message: blockText(result) };
+    } catch (error) {
+        return { code: error.code, message: error.message };
+    }
+}
+
+// `callTool(params, options)` hides the one difference between the SDKs: where the options stand.
+async function tour(client, callTool) {
+    const call = (name, args, options) => callTool({ name: named(name), arguments: args }, options);
+    const { tools } = await client.listTools();
+    const { prompts } = await client.listPrompts();
+    const { resources } = await client.listResources();
+    const { resourceTemplates } = await client.listResourceTemplates();
+    const echo = await call('echo', { text: 'grüße, 世界 \u2028 end' });
+    const add = await call('add', { a: 2 ** 40, b: 2 });
+    const progress = [];
+    const slow = await call(
+        'slow',
+        { steps: 3, pause: 0.05 },
+        { onprogress: p => progress.push([p.progress, p.total, p.message]) }
+    );
+    const fail = await call('fail', {});
+    const unknown = await refusal(call('nothing', {}));
+    const motto = await client.readResource({ uri: uriOf('peer://motto') });
+    const notes = await client.readResource({ uri: uriOf('peer://notes/probes') });
+    const prompt = await client.getPrompt({ name: named('greet'), arguments: { name: 'Ada' } });
+    const names = await client.complete({
+        ref: { type: 'ref/prompt', name: named('greet') },
+        argument: { name: 'name', value: 'A' }
+    });
+    const topics = await client.complete({
+        ref: { type: 'ref/resource', uri: uriOf('peer://notes/{topic}') },
+        argument: { name: 'topic', value: 'pro' }
+    });
+    const controller = new AbortController();
+    const never = refusal(call('never', {}, { signal: controller.signal }));
+    await recorded('called');
+    controller.abort('enough');
+    await never;
+    await recorded('cancelled');
+    const again = await call('echo', { text: 'still here' });
+    return {
+        tools: tools.map(tool => tool.name),
+        add_schema: tools.find(tool => tool.name === named('add'))?.outputSchema ?? null,
+        prompts: prompts.map(prompt => prompt.name),
+        resources: resources.map(resource => resource.uri),
+        templates: resourceTemplates.map(template => template.uriTemplate),
+        echo: blockText(echo),
+        add: add.structuredContent ?? null,
+        add_text: blockText(add),
+        slow: blockText(slow),
+        progress,
+        fail: { isError: fail.isError, message: blockText(fail) },
+        unknown,
+        motto: motto.contents.map(({ uri, text }) => [uri, text]),
+        notes: notes.contents.map(({ uri, text }) => [uri, text]),
+        prompt: prompt.messages.map(({ content }) => content.text),
+        names: names.completion.values,
+        topics: topics.completion.values,
+        again: blockText(again)
+    };
+}
+
+// Connect, do what the plan says, close, and report. `protocol` says what was negotiated, once connected.
+export async function run(client, transport, callTool, protocol) {
+    await client.connect(transport);
+    const findings = {
+        protocol: protocol(),
+        server: client.getServerVersion()?.name ?? null,
+        instructions: client.getInstructions() ?? null
+    };
+    let left;
+    if (plan.do === 'close') {
+        left = refusal(callTool({ name: named('never'), arguments: {} })); // in flight until the connection closes
+        await recorded('called');
+    } else Object.assign(findings, await tour(client, callTool));
+    const start = performance.now();
+    await client.close();
+    findings.closed = Math.round(performance.now() - start) / 1000;
+    if (left) findings.left = await left;
+    console.log(JSON.stringify(findings));
+}
