@@ -1,34 +1,118 @@
-"""Say a payload in another revision."""
+"""Say a payload in another revision.
+
+Carrying is the identity, the very same object, where nothing in the payload is unknown to the target: also between
+two peers of one revision, where it takes out what a careless server wrote ahead of the revision that it agreed on. A
+property that no revision defines is its sender's own and passes untouched, a ``_meta`` is always kept, and what is
+malformed stays as it is.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from mcpx.errors import McpxError
+from mcpx.errors import LocalProtocolError
+from mcpx.spec.edits import CannotSay
+from mcpx.spec.meta import SERVER_INFO
+from mcpx.spec.methods import METHODS
+from mcpx.spec.plans import plan_of
+from mcpx.spec.raws import members_of, string_of, without
+from mcpx.spec.revisions import LATEST_MODERN, is_modern
+from mcpx.spec.tables import RECORDS
+from mcpx.wire.frames import to_raw
 
 if TYPE_CHECKING:
     from msgspec import Raw
 
+__all__ = ["CannotSay", "carry", "carry_params", "carry_question", "carry_result", "stamp_modern"]
 
-class CannotSay(McpxError):
-    """A payload means something that the target revision has no way to say."""
+_COMPLETE = to_raw("complete")
+_UNSERVED = ("task",)
+_RESULT_TYPE = re.compile(rb"resultType|\\u00")
 
 
 def carry(type_name: str, payload: Raw, source: str, target: str) -> Raw:
-    """``payload``, a value of the type ``type_name`` written in ``source``, as ``target`` says it."""
-    return payload
+    """``payload``, a value of the type ``type_name`` written in ``source``, as ``target`` says it.
+
+    What is said otherwise depends on the target alone, as the tables are today; the source is for what would not.
+    ``type_name`` is a name of ``mcpx.spec.tables`` (``"Tool"``, ``"CallToolResult"``, ``"ContentBlock"``). Raises
+    ``CannotSay`` where the payload means something that ``target`` has no way to say.
+    """
+    return plan_of(type_name, target).raw(payload)
 
 
 def carry_result(method: str, payload: Raw, source: str, target: str) -> Raw:
-    """The result of ``method``, written in ``source``, as ``target`` says it."""
-    return payload
+    """The result of ``method``, written in ``source``, as ``target`` says it; of an unknown method, as it is.
+
+    What a modern result needs besides is ``stamp_modern``'s. Raises ``CannotSay`` as ``carry`` does.
+    """
+    row = METHODS.get(method)
+    if row is None or row.result is None:
+        return payload
+    carried = carry(row.result, payload, source, target)
+    if is_modern(target) and not is_modern(source) and _RESULT_TYPE.search(carried):
+        return _untyped(carried)
+    return carried
 
 
 def carry_params(method: str, params: dict[str, Raw], source: str, target: str) -> dict[str, Raw]:
-    """The params of ``method``, written in ``source``, as ``target`` says them."""
-    return params
+    """The params of ``method``, a request or a notification, written in ``source``, as ``target`` says them.
+
+    The very same object where nothing changes; those of an unknown method are left as they are. ``task`` goes nowhere:
+    mcpx declares no tasks to either side, and a receiver that declares none ignores it (2025-11-25 basic/utilities/tasks,
+    Task Support and Handling). Raises ``CannotSay`` as ``carry`` does.
+    """
+    row = METHODS.get(method)
+    return params if row is None else plan_of(row.params, target).members(without(params, *_UNSERVED))
+
+
+def carry_question(
+    method: str, params: dict[str, Raw], source: str, target: str, *, elicitation_id: str | None = None
+) -> dict[str, Raw]:
+    """What a server asks (elicitation, sampling, roots), written in ``source``, as ``target`` says it.
+
+    ``elicitation_id`` becomes the ``elicitationId`` where a question has none and ``target`` requires one: that of a
+    visit to a URL. Raises ``CannotSay`` where ``target`` cannot be asked this. The answer goes back by
+    ``carry_result``.
+    """
+    row = METHODS[method]
+    if not any(span is not None and span.covers(target) for span in (row.upstream, row.question)):
+        raise CannotSay(f"{target} has no {method}")
+    carried = carry_params(method, params, source, target)
+    if string_of(carried.get("mode")) != "url" or "elicitationId" in carried:
+        return carried
+    if target not in RECORDS["ElicitRequestURLParams"].fields["elicitationId"].needed:
+        return carried
+    if elicitation_id is None:
+        raise LocalProtocolError(f"A visit to a URL needs an elicitationId in {target}")
+    return {**carried, "elicitationId": to_raw(elicitation_id)}
 
 
 def stamp_modern(method: str, payload: Raw, server_info: Raw | None, ttl_ms: int, cache_scope: str) -> Raw:
-    """What a modern result needs and a legacy one lacks."""
-    return payload
+    """A result with what a modern one has and a legacy one lacks, where it is absent.
+
+    That is ``resultType``, and for the methods whose results may be cached ``ttlMs`` and ``cacheScope`` (not on one
+    that asks for input: 2026-07-28 server/utilities/caching). ``server_info`` replaces who the upstream says it is, in
+    ``_meta``; ``None`` keeps that. Key order is kept, and additions come last.
+    """
+    members = members_of(payload)
+    if members is None:
+        return payload
+    stamped = dict(members)
+    if server_info is not None:
+        stamped["_meta"] = to_raw({**(members_of(members.get("_meta")) or {}), SERVER_INFO: server_info})
+    stamped.setdefault("resultType", _COMPLETE)
+    row = METHODS.get(method)
+    cached = row is not None and row.cached is not None and row.cached.covers(LATEST_MODERN)
+    if cached and string_of(stamped["resultType"]) == "complete":
+        stamped.setdefault("ttlMs", to_raw(ttl_ms))
+        stamped.setdefault("cacheScope", to_raw(cache_scope))
+    return payload if stamped == members else to_raw(stamped)
+
+
+def _untyped(payload: Raw) -> Raw:
+    """A result without ``resultType``: a legacy server means nothing by it, and a modern host would believe it."""
+    members = members_of(payload)
+    if members is None or "resultType" not in members:
+        return payload
+    return to_raw(without(members, "resultType"))

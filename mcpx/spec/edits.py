@@ -1,0 +1,65 @@
+"""What the rows of fields cannot say: the vocabulary of the changes that carrying makes besides leaving properties out.
+
+An ``Edit`` changes the members of a type; a *restatement* says a value of a type that the target does not have in one
+that it has. ``restate.py`` and ``questions.py`` list them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from mcpx.errors import McpxError
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from mcpx.spec.span import Span
+
+# Both get members and the target revision, and give members back: the very same object where nothing changes.
+Change = Callable[[dict[str, "Raw"], str], dict[str, "Raw"]]
+
+
+class CannotSay(McpxError):
+    """A payload means something that the target revision has no way to say; the message is a sentence about what."""
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """What the bytes of a value must hold for carrying to change anything in it.
+
+    Property names, strings that stand as a value, and patterns that follow a quotation mark.
+    """
+
+    keys: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
+    patterns: frozenset[str] = frozenset()
+
+    def __or__(self, other: Marks) -> Marks:
+        return Marks(self.keys | other.keys, self.values | other.values, self.patterns | other.patterns)
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.values or self.patterns)
+
+    def compiled(self) -> re.Pattern[bytes]:
+        """One pattern for all marks. It begins with a quotation mark, by which the search skips quickly."""
+        alternatives = [
+            *([f'(?:{"|".join(sorted(map(_spelled, self.keys)))})"\\s*:'] if self.keys else []),
+            *([f'(?:{"|".join(sorted(map(_spelled, self.values)))})"'] if self.values else []),
+            *sorted(self.patterns),
+        ]
+        return re.compile(f'"(?:{"|".join(alternatives)})'.encode())
+
+
+def _spelled(name: str) -> str:
+    return re.escape(name).replace("/", r"\\?/")  # JSON may escape a slash
+
+
+class Edit(NamedTuple):
+    """A change to a type for the target revisions in ``span``; without any of its ``marks`` it changes nothing."""
+
+    span: Span
+    marks: Marks
+    change: Change

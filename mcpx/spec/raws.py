@@ -1,0 +1,87 @@
+"""Looking into raw JSON one level at a time.
+
+What is malformed is ``None``, never an exception: carrying judges nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw
+
+from mcpx.wire.frames import to_raw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_members = msgspec.json.Decoder(dict[str, Raw])
+_elements = msgspec.json.Decoder(list[Raw])
+_string = msgspec.json.Decoder(str)
+
+TRUE = Raw(b"true")
+FALSE = Raw(b"false")
+
+
+def members_of(raw: Raw | None) -> dict[str, Raw] | None:
+    """The members of an object, each still raw, in the order they were written; ``None`` for anything else."""
+    if raw is None:
+        return None
+    try:
+        return _members.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def elements_of(raw: Raw | None) -> list[Raw] | None:
+    """The elements of an array, each still raw; ``None`` for anything else."""
+    if raw is None:
+        return None
+    try:
+        return _elements.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def string_of(raw: Raw | None) -> str | None:
+    """The value of a string; ``None`` for anything else."""
+    if raw is None:
+        return None
+    try:
+        return _string.decode(raw)
+    except msgspec.MsgspecError:
+        return None
+
+
+def is_object(raw: Raw) -> bool:
+    """Whether a value inside decoded JSON is an object."""
+    return bytes(memoryview(raw)[:1]) == b"{"
+
+
+def text_of(raw: Raw) -> str:
+    """The JSON itself, as text."""
+    return bytes(raw).decode("utf-8", "replace")
+
+
+def without(members: dict[str, Raw], *names: str) -> dict[str, Raw]:
+    """The members but for some; the very same object where it has none of them."""
+    if not any(name in members for name in names):
+        return members
+    return {key: value for key, value in members.items() if key not in names}
+
+
+def replaced(members: dict[str, Raw], name: str, values: Iterable[tuple[str, Raw]]) -> dict[str, Raw]:
+    """The members with others in the place of the one called ``name``."""
+    out: dict[str, Raw] = {}
+    for key, value in members.items():
+        if key == name:
+            out.update(values)
+        else:
+            out[key] = value
+    return out
+
+
+def text_block(text: str, *, like: dict[str, Raw] | None = None) -> dict[str, Raw]:
+    """The members of a text block, with the annotations and the metadata of the block ``like`` in whose place it is."""
+    kept = {key: value for key, value in (like or {}).items() if key in ("annotations", "_meta")}
+    return {"type": to_raw("text"), "text": to_raw(text), **kept}
