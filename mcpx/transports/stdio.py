@@ -13,7 +13,7 @@ import trio
 
 from mcpx.errors import McpxError
 from mcpx.settings import KiB
-from mcpx.transports.streams import open_line_channel
+from mcpx.transports.streams import FLUSH_LIMIT, open_line_channel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -25,8 +25,11 @@ THREAD_CHUNK = 64 * KiB  # bytes that a thread reads or writes at once
 
 
 @asynccontextmanager
-async def open_stdio_channel(max_frame: int) -> AsyncGenerator[Channel]:
-    """Open a channel over this process's own stdin and stdout. ``max_frame`` bounds one received message.
+async def open_stdio_channel(max_frame: int, *, flush_limit: float = FLUSH_LIMIT) -> AsyncGenerator[Channel]:
+    """Open a channel over this process's own stdin and stdout.
+
+    ``max_frame`` bounds one received message, ``flush_limit`` the seconds that leaving waits for a host that does not
+    read.
 
     While it is open, descriptor 0 is empty and descriptor 1 is stderr, so that a stray ``input`` or ``print`` of any
     library touches no frame; afterwards both are what they were, blocking mode included. A host that no longer reads is
@@ -35,7 +38,8 @@ async def open_stdio_channel(max_frame: int) -> AsyncGenerator[Channel]:
     if sys.__stdin__ is None or sys.__stdout__ is None:  # their numbers belong to some other file by now
         raise McpxError("There is no host to serve: stdin or stdout was closed when mcpx was started.")
     with _set_aside(STDIN, os.devnull) as stdin, _set_aside(STDOUT, STDERR) as stdout:
-        async with open_line_channel(_receive_stream(stdin), _send_stream(stdout), max_frame=max_frame) as channel:
+        streams = _receive_stream(stdin), _send_stream(stdout)
+        async with open_line_channel(*streams, max_frame=max_frame, flush_limit=flush_limit) as channel:
             yield channel
 
 

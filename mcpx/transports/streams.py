@@ -115,12 +115,13 @@ async def open_line_channel(
     *,
     max_frame: int,
     max_pending: int = MAX_PENDING,
+    flush_limit: float = FLUSH_LIMIT,
 ) -> AsyncGenerator[LineChannel]:
     """Open a channel of newline-delimited messages over two byte streams, which become the channel's own.
 
     ``max_frame`` bounds one received message (a longer one comes out as ``Oversize``), ``max_pending`` the bytes queued
-    for a peer that does not read before ``send`` waits. Leaving writes what is queued, for at most ``FLUSH_LIMIT``, and
-    closes both streams. The writer outlives the cancellation of the body, so that farewells go out.
+    for a peer that does not read before ``send`` waits. Leaving writes what is queued, for at most ``flush_limit``
+    seconds, and closes both streams. The writer outlives the cancellation of the body, so that farewells go out.
     """
     channel = LineChannel(receive_stream, send_stream, max_frame=max_frame, max_pending=max_pending)
     try:
@@ -129,7 +130,7 @@ async def open_line_channel(
             try:
                 yield channel
             finally:
-                with trio.move_on_after(FLUSH_LIMIT, shield=True):
+                with trio.move_on_after(flush_limit, shield=True):
                     await channel.flush()
     finally:
         await channel.close()
