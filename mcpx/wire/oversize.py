@@ -58,7 +58,7 @@ _string_decoder = msgspec.json.Decoder(str)
 
 
 def oversize_frame(message: Oversize) -> OversizeFrame:
-    """What can be said for certain of a message over the size limit, taking it to be valid JSON.
+    """What can be said for certain of a message over the size limit, taking it to be a valid one.
 
     Nothing at all where it does not look like one JSON-RPC 2.0 object: noise, a batch, two messages on one line.
     """

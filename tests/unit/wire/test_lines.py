@@ -228,7 +228,7 @@ class Quadratic:
         return lines
 
 
-PASSES = 8  # over each byte, at most: split, look for a CR, hold, hand out, and the ends of what is dropped
+PASSES = 5  # over each byte, at most: split, look for a CR, hold, hand out, and the ends of what is dropped
 
 
 class TestCost:
