@@ -42,13 +42,12 @@ class _Direction(NamedTuple):
 _FORWARDS = _Direction(
     re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^ \t\r\n"{}\[\]:,]++(?=.))', re.DOTALL), b"{[", b"}]", 1
 )
-_BACKWARDS = (
-    _Direction(  # the text comes reversed, so an inner quote is followed by a backslash, and the outer one is not
-        re.compile(rb'[ \t\r\n]*+("(?:[^"]|"(?=\\))*+"(?=[^\\])|[{}\[\]:,]|[^ \t\r\n"{}\[\]:,]++(?=.))', re.DOTALL),
-        b"}]",
-        b"{[",
-        -1,
-    )
+# The text comes reversed, so that a quote within a string is followed by a backslash, and one that bounds it is not.
+_BACKWARDS = _Direction(
+    re.compile(rb'[ \t\r\n]*+("(?:[^"]|"(?=\\))*+"(?=[^\\])|[{}\[\]:,]|[^ \t\r\n"{}\[\]:,]++(?=.))', re.DOTALL),
+    b"}]",
+    b"{[",
+    -1,
 )
 
 _UNKNOWN = OversizeFrame(None, None, None)
@@ -82,7 +81,27 @@ def oversize_frame(message: Oversize) -> OversizeFrame:
 
 
 def _members(text: bytes, direction: _Direction, *, whole: bool) -> list[tuple[str, bytes]] | None:
-    """The members of the outermost object that ``text`` shows, as far as it goes; ``None`` where it begins with none.
+    """The members of the outermost object, as far as ``text`` shows them; ``None`` where it begins with no object."""
+    written = _written(text, direction, whole=whole)
+    if written is None:
+        return None
+    members: list[tuple[str, bytes]] = []
+    for member in written:
+        cut = member is written[-1]
+        match member[:: direction.step]:
+            case [key, b":", value] if (name := _string(key)) is not None:
+                members.append((name, value))
+            case [key, b":"] if cut and (name := _string(key)) is not None:
+                members.append((name, _NESTED))
+            case _ if not cut:
+                return None
+            case _:
+                pass
+    return members
+
+
+def _written(text: bytes, direction: _Direction, *, whole: bool) -> list[list[bytes]] | None:
+    """The tokens at the object's own level, a list for each member, in the order they are read. The last may be cut.
 
     ``whole`` says that ``text`` is all of the message, so that the object may end in it.
     """
@@ -99,31 +118,15 @@ def _members(text: bytes, direction: _Direction, *, whole: bool) -> list[tuple[s
             depth += 1
         elif token in direction.outward:
             depth -= 1
-            if depth == 0:
-                if text[position:].strip() or not whole:
-                    return None
-                break
+            if depth <= 0:
+                return written if whole and depth == 0 and not text[position:].strip() else None
         elif depth == 0:
             return None
         elif depth == 1 and token == b",":
             written.append([])
         elif depth == 1:
             written[-1].append(token)
-    if position == 0:
-        return None
-    members: list[tuple[str, bytes]] = []
-    last = written[-1]  # the only one that may be cut
-    for member in written:
-        match member[:: direction.step]:
-            case [key, b":", value] if (name := _string(key)) is not None:
-                members.append((name, value))
-            case [key, b":"] if member is last and (name := _string(key)) is not None:
-                members.append((name, _NESTED))
-            case _ if member is not last:
-                return None
-            case _:
-                pass
-    return members
+    return written if position else None
 
 
 def _string(token: bytes) -> str | None:
