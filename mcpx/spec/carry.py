@@ -59,8 +59,8 @@ def carry_params(method: str, params: dict[str, Raw], source: str, target: str) 
     """The params of ``method``, a request or a notification, written in ``source``, as ``target`` says them.
 
     The very same object where nothing changes; those of an unknown method are left as they are. ``task`` goes nowhere:
-    mcpx declares no tasks to either side, and a receiver that declares none ignores it (2025-11-25 basic/utilities/tasks,
-    Task Support and Handling). Raises ``CannotSay`` as ``carry`` does.
+    mcpx declares no tasks to either side, and a receiver that declares none ignores it (2025-11-25
+    basic/utilities/tasks, Task Support and Handling). Raises ``CannotSay`` as ``carry`` does.
     """
     row = METHODS.get(method)
     return params if row is None else plan_of(row.params, target).members(without(params, *_UNSERVED))

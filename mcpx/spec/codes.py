@@ -5,12 +5,14 @@ JSON-RPC's own codes are in ``mcpx.wire.frames``. (2026-07-28 basic/index, Error
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 from mcpx.errors import RpcError
-from mcpx.spec.revisions import LATEST_LEGACY, V2025_11_25, V2026_07_28, is_modern
+from mcpx.spec.raws import members_of
+from mcpx.spec.revisions import LATEST_LEGACY, V2025_11_25, V2026_07_28, Era, era_of, is_modern
 from mcpx.spec.span import ALWAYS, Span
-from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, to_raw
 
 RESOURCE_NOT_FOUND = -32002
 URL_ELICITATION_REQUIRED = -32042
@@ -52,17 +54,66 @@ def unknown_item(kind: str, revision: str) -> int:
     return RESOURCE_NOT_FOUND if kind == "resource" and not is_modern(revision) else INVALID_PARAMS
 
 
+Becomes = Callable[[RpcError], RpcError]
+
+
+class Crossing(NamedTuple):
+    """What becomes of some codes on their way; ``None`` stands for any method or era."""
+
+    codes: Container[int]
+    method: str | None
+    source: Era | None
+    target: Era | None
+    becomes: Becomes
+
+
+def _renumbered(code: int) -> Becomes:
+    return lambda error: RpcError(code, error.message, error.data, revision=error.revision, server=error.server)
+
+
+def _refused(error: RpcError) -> RpcError:
+    """The error is about the request that mcpx made, so it is mcpx's to report."""
+    server = error.server or "The server"
+    reason = f"{server} refused the request as mcpx made it: {error.message} ({error.code})"
+    return RpcError(INTERNAL_ERROR, reason, {"server": error.server, "reason": reason}, server=error.server)
+
+
+def _unassigned(error: RpcError) -> RpcError:
+    """A code that only the specification may define, and does not, moves into the data."""
+    given = None if error.data is None else members_of(to_raw(error.data))
+    data: dict[str, Any] = {"upstreamCode": error.code}
+    if given is not None:
+        data = {**given, **data}
+    elif error.data is not None:
+        data["data"] = error.data
+    return RpcError(INTERNAL_ERROR, error.message, data, revision=error.revision, server=error.server)
+
+
+# The first row that fits counts; an error that none fits passes as it is.
+CROSSINGS: tuple[Crossing, ...] = (
+    # A resource that does not exist (2026-07-28 changelog, minor change 6)
+    Crossing({RESOURCE_NOT_FOUND}, "resources/read", None, "modern", _renumbered(INVALID_PARAMS)),
+    Crossing({INVALID_PARAMS}, "resources/read", "modern", "legacy", _renumbered(RESOURCE_NOT_FOUND)),
+    Crossing({HEADER_MISMATCH, UNSUPPORTED_VERSION}, None, None, None, _refused),
+    Crossing({MISSING_CLIENT_CAPABILITY}, None, None, "legacy", _renumbered(INTERNAL_ERROR)),
+    Crossing(set(RESERVED) - MODERN_CODES, None, None, "modern", _unassigned),
+)
+
+
 def carry_error(method: str, error: RpcError, target: str) -> RpcError:
     """Say an upstream's ``error``, the answer to ``method``, to a host of revision ``target``.
 
-    The very same object where nothing needs changing; mcpx's own errors (``revision`` is ``None``) always are.
+    The very same object where nothing changes. mcpx's own errors (their ``revision`` is ``None``) always pass.
     """
     if error.revision is None:
         return error
-    if method == "resources/read" and error.code == RESOURCE_NOT_FOUND and is_modern(target):
-        return _replaced(error, INVALID_PARAMS, error.data)
+    source, era = era_of(error.revision), era_of(target)
+    for row in CROSSINGS:
+        if (
+            error.code in row.codes
+            and row.method in (None, method)
+            and row.source in (None, source)
+            and row.target in (None, era)
+        ):
+            return row.becomes(error)
     return error
-
-
-def _replaced(error: RpcError, code: int, data: Any) -> RpcError:
-    return RpcError(code, error.message, data, revision=error.revision, server=error.server)

@@ -2,7 +2,7 @@
 
 A plan knows what to leave out, where to look deeper, and which edits apply; and it knows the marks without one of
 which in the bytes nothing can change. Only then is anything decoded, one level at a time, and only what the rows name:
-what is inside a schema, arguments, structured content, text or foreign metadata is nobody's type, and is never looked at.
+what is inside a schema, arguments, structured content, text or foreign metadata is nobody's type, and never looked at.
 """
 
 from __future__ import annotations

@@ -35,6 +35,11 @@ def is_legacy(revision: str) -> bool:
     return revision in LEGACY
 
 
+def era_of(revision: str) -> Era:
+    """The era of a revision that mcpx speaks."""
+    return "modern" if is_modern(revision) else "legacy"
+
+
 def newest_common(offered: list[str], ours: tuple[str, ...]) -> str | None:
     """The first of ``ours`` (newest first) that is offered as well."""
     return next((revision for revision in ours if revision in offered), None)
