@@ -72,6 +72,11 @@ class Instance:
     def idle(self) -> bool:
         return self.leases == 0
 
+    @property
+    def ready(self) -> bool:
+        """Whether it takes calls. Between a connection's end and the supervisor's noticing, it is up and not ready."""
+        return self.state == "up" and self.session is not None and not self.session.connection.closed.is_set()
+
     def move(self, state: State, now: float) -> None:
         self.state, self.since = state, now
 
@@ -171,7 +176,7 @@ class Supervisor:
         if self.server.scope == "call":
             return None
         instance = self._instances.get(self.key(asker))
-        if instance is None or instance.state != "up":
+        if instance is None or not instance.ready:
             return None
         return self._take(instance)
 
@@ -188,12 +193,12 @@ class Supervisor:
             while True:
                 instance = self._instances.get(key) or await self._start(key, asker)
                 failures = instance.failures
-                while instance.state in ("starting", "backing off") and instance.failures == failures:
+                while not instance.ready and instance.state != "ended" and instance.failures == failures:
                     if instance.state == "backing off" and instance.start_failed:
                         raise self._not_yet(instance)
                     instance.last_used = trio.current_time()
                     await self._news.wait()
-                if instance.state == "up":
+                if instance.ready:
                     return self._take(instance)
                 if instance.start_failed and instance.last_error is not None:
                     raise UpstreamStartError(self.name, instance.last_error.reason)
@@ -320,8 +325,11 @@ class Supervisor:
 
     def _is_superseded(self, instance: Instance) -> bool:
         """Whether, since it was asked for, the server has shown that this instance is not needed."""
-        key = self.key(instance.asker) if instance.key.call is None else instance.key
-        return key != instance.key and key in self._instances
+        return self._instances.get(self._place(instance)) not in (None, instance)
+
+    def _place(self, instance: Instance) -> Key:
+        """The key that an instance belongs under, as far as the server's era is known."""
+        return instance.key if instance.key.call is not None else self.key(instance.asker)
 
     def _client_info(self, asker: Asker) -> Raw:
         """mcpx's own identity, or in pass-through the host's (LV-19 to LV-21)."""
@@ -330,16 +338,18 @@ class Supervisor:
         return self._surroundings.client_info
 
     def _adopt(self, instance: Instance, session: Session) -> bool:
-        """Put an instance under the key that its era asks for; ``False`` where that place is taken."""
+        """Put an instance under the key that its era asks for; ``False`` where one that is ready has that place."""
         self._modern = is_modern(session.revision)
-        key = self.key(instance.asker) if instance.key.call is None else instance.key
-        if key == instance.key:
-            return True
-        if key in self._instances:
-            return False
-        del self._instances[instance.key]
-        instance.key = key
-        self._instances[key] = instance
+        place = self._place(instance)
+        other = self._instances.get(place)
+        if other is not None and other is not instance:
+            if other.ready:
+                return False
+            other.scope.cancel()  # it waits for its turn to start, or to start again: this one is there already
+        if self._instances.get(instance.key) is instance:
+            del self._instances[instance.key]
+        instance.key = place
+        self._instances[place] = instance
         return True
 
     def _tell(self) -> None:

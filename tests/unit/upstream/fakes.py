@@ -1,0 +1,144 @@
+"""A scripted server on the other end of a channel in memory, and a way to run a test under the virtual clock."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import trio
+import trio.testing
+from msgspec import Raw
+
+from mcpx.spec import meta
+from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
+from mcpx.transports import MemoryChannel, memory_channel_pair
+from mcpx.transports.ladder import ExitPlan
+from mcpx.upstream.target import Surroundings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from mcpx.transports.channel import Channel
+
+CLIENT_INFO = Raw(b'{"name":"mcpx","version":"1"}')
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Run an asynchronous test in virtual time; a failure comes out of its groups."""
+
+    async def main() -> None:
+        await test()
+
+    try:
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    except BaseExceptionGroup as group:
+        failure: BaseException = group
+        while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
+            failure = failure.exceptions[0]
+        raise failure  # noqa: B904 the group says nothing more
+
+
+class FakeServer:
+    """The server's end: every frame it was sent, and what it says."""
+
+    def __init__(self, channel: MemoryChannel) -> None:
+        self.channel = channel
+        self.seen: list[dict[str, Any]] = []
+        self._unread: list[dict[str, Any]] = []
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods of the frames that came, in order."""
+        return [frame.get("method", "(answer)") for frame in self.seen]
+
+    async def take(self) -> dict[str, Any]:
+        """The next frame."""
+        while not self._unread:
+            batch = await self.channel.receive()
+            assert batch, "the client hung up"
+            for line in batch:
+                frame = json.loads(line)
+                self.seen.append(frame)
+                self._unread.append(frame)
+        return self._unread.pop(0)
+
+    async def expect(self, method: str) -> dict[str, Any]:
+        """The next frame, which must be this one."""
+        frame = await self.take()
+        assert frame["method"] == method
+        return frame
+
+    def say(self, **frame: Any) -> None:
+        self.channel.send_nowait(json.dumps({"jsonrpc": "2.0", **frame}).encode())
+
+    def answer(self, request: dict[str, Any], result: Any) -> None:
+        self.say(id=request["id"], result=result)
+
+    def refuse(self, request: dict[str, Any], code: int, message: str = "no", **data: Any) -> None:
+        self.say(id=request["id"], error={"code": code, "message": message, **({"data": data} if data else {})})
+
+    async def open_legacy(self) -> None:
+        """Take the opening of a server of the legacy era, probed or remembered."""
+        frame = await self.take()
+        if frame["method"] == "server/discover":
+            self.refuse(frame, -32601)
+            frame = await self.take()
+        assert frame["method"] == "initialize"
+        self.answer(frame, initialized())
+        await self.expect("notifications/initialized")
+
+    async def rest(self) -> None:
+        """Read what else comes, until the client hangs up."""
+        while batch := await self.channel.receive():
+            self.seen += [json.loads(line) for line in batch]
+
+
+def discovered(*versions: str, **more: Any) -> dict[str, Any]:
+    """A DiscoverResult."""
+    return {
+        "resultType": "complete",
+        "supportedVersions": list(versions or (LATEST_MODERN,)),
+        "capabilities": {"tools": {}},
+        "_meta": {meta.SERVER_INFO: {"name": "fake", "version": "1"}},
+        "ttlMs": 0,
+        "cacheScope": "public",
+        **more,
+    }
+
+
+def initialized(version: str = LATEST_LEGACY, **more: Any) -> dict[str, Any]:
+    """An InitializeResult."""
+    return {
+        "protocolVersion": version,
+        "capabilities": {"tools": {"listChanged": True}},
+        "serverInfo": {"name": "fake", "version": "1"},
+        **more,
+    }
+
+
+def surroundings(
+    script: Callable[[FakeServer], Awaitable[None]], started: list[FakeServer] | None = None
+) -> Surroundings:
+    """Surroundings whose built-in server "demo" plays ``script`` at each start; ``started`` collects the servers."""
+
+    @asynccontextmanager
+    async def start() -> AsyncGenerator[Channel]:
+        ours, theirs = memory_channel_pair()
+        server = FakeServer(theirs)
+        if started is not None:
+            started.append(server)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(play, script, server)
+            yield ours
+            nursery.cancel_scope.cancel()
+
+    return Surroundings(
+        watcher=None, exit_plan=ExitPlan(), builtins={"demo": start}, client_info=CLIENT_INFO, environ={}
+    )
+
+
+async def play(script: Callable[[FakeServer], Awaitable[None]], server: FakeServer) -> None:
+    """Play a script to its end, which is the server's."""
+    await script(server)
+    server.channel.close()

@@ -1,0 +1,328 @@
+"""Instances of one server: started once, shared or kept apart, restarted with a backoff, bounded, retired. Virtual
+time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+from msgspec import Raw
+
+from mcpx.errors import UpstreamGone, UpstreamStartError
+from mcpx.settings import Limits, ServerSettings
+from mcpx.upstream.call import Asker, Reply, Request
+from mcpx.upstream.supervisor import Instance, Supervisor
+from tests.unit.upstream.fakes import FakeServer, discovered, initialized, run, surroundings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from pathlib import Path
+
+LIMITS = Limits(restart_backoff_step=2, restart_backoff_max=5, instance_idle=100, start_timeout=60)
+
+
+@asynccontextmanager
+async def supervised(
+    script: Callable[[FakeServer], Awaitable[None]],
+    started: list[FakeServer],
+    *,
+    limits: Limits = LIMITS,
+    folder: str | None = None,
+    scope: Any = "host",
+) -> AsyncGenerator[Supervisor]:
+    """A supervisor whose server plays ``script`` at each start."""
+    server = ServerSettings(name="fake", builtin="demo", limits=limits, scope=scope)
+    async with trio.open_nursery() as nursery:
+        yield Supervisor(
+            server,
+            surroundings(script, started),
+            folder,
+            nursery,
+            changed=lambda *change: None,
+            came_up=lambda supervisor: None,
+        )
+        nursery.cancel_scope.cancel()
+
+
+async def legacy(server: FakeServer) -> None:
+    await server.open_legacy()
+    await server.rest()
+
+
+async def modern(server: FakeServer) -> None:
+    server.answer(await server.expect("server/discover"), discovered())
+    await server.rest()
+
+
+def with_apps(host: str, settings: str = "{}") -> Asker:
+    """An asker that declares an extension, which mcpx relays and which asks nothing."""
+    return Asker(host, {"extensions": Raw(b'{"com.example/apps":%s}' % settings.encode())})
+
+
+async def lease(supervisor: Supervisor, asker: Asker) -> Instance:
+    instance = await supervisor.lease(asker)
+    supervisor.release(instance)
+    return instance
+
+
+def test_nothing_is_started_before_it_is_needed() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        async with supervised(legacy, started):
+            await trio.sleep(1000)
+
+        assert started == []
+
+    run(test)
+
+
+def test_many_at_once_start_one_instance() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        got: list[Instance] = []
+        async with supervised(legacy, started) as supervisor:
+
+            async def one(host: str) -> None:
+                got.append(await lease(supervisor, Asker(host)))
+
+            async with trio.open_nursery() as nursery:
+                for number in range(20):
+                    nursery.start_soon(one, str(number))
+
+            assert len(started) == 1
+            assert len({id(instance) for instance in got}) == 1
+
+    run(test)
+
+
+def test_hosts_that_declared_the_same_share_an_instance_of_a_legacy_server_and_others_do_not() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        async with supervised(legacy, started) as supervisor:
+            plain = await lease(supervisor, Asker("a"))
+            apps = await lease(supervisor, with_apps("b"))
+            spelled = await lease(supervisor, Asker("c", {"extensions": Raw(b'{ "com.example/apps" : { } }')}))
+            other = await lease(supervisor, with_apps("d", '{"x":1}'))
+
+            assert apps is not plain
+            assert spelled is apps
+            assert other is not apps
+            assert len(started) == 3
+
+    run(test)
+
+
+def test_a_modern_server_needs_one_instance_whatever_hosts_declare() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        async with supervised(modern, started) as supervisor:
+            first = await lease(supervisor, with_apps("a"))
+            second = await lease(supervisor, Asker("b"))
+
+            assert first is second
+            assert len(started) == 1
+
+    run(test)
+
+
+def test_two_that_start_before_the_era_is_known_end_as_one_on_a_modern_server() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        got: list[Instance] = []
+        async with supervised(modern, started) as supervisor:
+
+            async def one(asker: Asker) -> None:
+                got.append(await lease(supervisor, asker))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(one, with_apps("a"))
+                nursery.start_soon(one, Asker("b"))
+
+            assert got[0] is got[1]
+            assert len(started) == 1
+
+    run(test)
+
+
+def test_scope_shared_is_told_nothing_and_scope_call_starts_one_each() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        async with supervised(legacy, started, scope="shared") as supervisor:
+            first = await lease(supervisor, with_apps("a"))
+            assert await lease(supervisor, Asker("b")) is first
+            assert started[0].seen[1]["params"]["capabilities"] == {}
+        started.clear()
+        async with supervised(legacy, started, scope="call") as supervisor:
+            one = await supervisor.lease(Asker("a"))
+            other = await supervisor.lease(Asker("a"))
+            assert one is not other
+            supervisor.release(one)
+            supervisor.release(other)
+            await trio.testing.wait_all_tasks_blocked()
+            assert list(supervisor.instances) == []
+
+    run(test)
+
+
+def test_a_start_that_fails_is_told_at_once_and_tried_again_with_a_growing_wait() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        times: list[float] = []
+
+        async def refuses(server: FakeServer) -> None:
+            times.append(trio.current_time())
+            server.refuse(await server.expect("server/discover"), -32601)
+            server.refuse(await server.expect("initialize"), -32000, "no licence")
+
+        async with supervised(refuses, started) as supervisor:
+            with pytest.raises(UpstreamStartError, match="no licence"):
+                await lease(supervisor, Asker("a"))
+            with pytest.raises(UpstreamStartError, match=r"started again in 2 s\..*no licence"):
+                await lease(supervisor, Asker("a"))
+            await trio.sleep(17)
+
+        waits = [round(later - earlier, 3) for earlier, later in itertools.pairwise(times)]
+        assert all(wait <= bound for wait, bound in zip(waits, (2, 4, 5, 5), strict=False))
+        assert all(wait >= 0.9 * bound for wait, bound in zip(waits, (2, 4, 5, 5), strict=False))
+        assert len(waits) >= 3
+
+    run(test)
+
+
+def test_a_crash_ends_the_call_with_the_reason_and_the_next_call_waits_for_the_restart() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+
+        async def crashes(server: FakeServer) -> None:
+            await server.open_legacy()
+            request = await server.expect("tools/call")
+            if len(started) == 2:
+                server.answer(request, {"content": []})
+                await server.rest()
+
+        async def call(supervisor: Supervisor) -> object:
+            instance = await supervisor.lease(Asker("a"))
+            try:
+                assert instance.session is not None
+                request = Request("tools/call", {"name": Raw(b'"x"')}, instance.session.revision, Asker("a"))
+                with instance.session.call(request) as pending:
+                    return await pending.next()
+            finally:
+                supervisor.release(instance)
+
+        async with supervised(crashes, started) as supervisor:
+            with pytest.raises(UpstreamGone, match="ended"):
+                await call(supervisor)
+            assert isinstance(await call(supervisor), Reply)
+
+    run(test)
+
+
+def test_an_instance_that_nobody_uses_is_retired_and_one_in_use_is_not() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        async with supervised(modern, started) as supervisor:
+            instance = await supervisor.lease(Asker("a"))
+            await trio.sleep(1000)
+            assert instance.state == "up"
+            supervisor.release(instance)
+            await trio.sleep(99)
+            assert instance.state == "up"
+            await trio.sleep(2)
+            assert instance.state == "ended"
+            assert list(supervisor.instances) == []
+
+    run(test)
+
+
+def test_at_the_bound_the_least_recently_used_idle_instance_makes_room() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        limits = Limits(max_instances=2, instance_idle=1000)
+        async with supervised(legacy, started, limits=limits) as supervisor:
+            first = await lease(supervisor, with_apps("a", "1"))
+            await trio.sleep(1)
+            second = await lease(supervisor, with_apps("a", "2"))
+            await trio.sleep(1)
+            await lease(supervisor, with_apps("a", "3"))
+
+            assert first.state == "ended"
+            assert second.state == "up"
+
+    run(test)
+
+
+def test_at_the_bound_with_all_busy_a_new_one_waits_for_its_turn() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        limits = Limits(max_instances=1)
+        async with supervised(legacy, started, limits=limits) as supervisor:
+            busy = await supervisor.lease(with_apps("a", "1"))
+            waited = trio.Event()
+
+            async def second() -> None:
+                await lease(supervisor, with_apps("b", "2"))
+                waited.set()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(second)
+                await trio.sleep(10)
+                assert not waited.is_set()
+                supervisor.release(busy)
+            assert busy.state == "ended"
+
+    run(test)
+
+
+def test_a_server_that_never_opens_a_session_is_given_up_after_the_start_timeout() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+
+        async def silent(server: FakeServer) -> None:
+            await server.rest()
+
+        async with supervised(silent, started) as supervisor:
+            start = trio.current_time()
+            with pytest.raises(UpstreamStartError, match="within 60 s"):
+                await lease(supervisor, Asker("a"))
+            assert trio.current_time() - start == 60
+
+    run(test)
+
+
+def test_the_era_is_remembered_across_restarts_of_mcpx(tmp_path: Path) -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        async with supervised(legacy, started, folder=str(tmp_path)) as supervisor:
+            await lease(supervisor, Asker("a"))
+
+        async def opened_at_once(server: FakeServer) -> None:
+            server.answer(await server.expect("initialize"), initialized())
+            await server.rest()
+
+        async with supervised(opened_at_once, started, folder=str(tmp_path)) as supervisor:
+            await lease(supervisor, Asker("a"))
+            assert started[-1].methods[0] == "initialize"
+
+    run(test)
+
+
+def test_a_remembered_era_that_leads_nowhere_is_forgotten(tmp_path: Path) -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        async with supervised(modern, started, folder=str(tmp_path)) as supervisor:
+            await lease(supervisor, Asker("a"))
+
+        async def silent(server: FakeServer) -> None:
+            await server.rest()
+
+        async with supervised(silent, started, folder=str(tmp_path)) as supervisor:
+            with pytest.raises(UpstreamStartError):
+                await lease(supervisor, Asker("a"))
+            assert supervisor.memory.value.era is None
+
+    run(test)
