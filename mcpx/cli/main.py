@@ -1,0 +1,180 @@
+"""The command line: what the commands are called, what they take, and how a failure is told to a person.
+
+The commands' bodies import what they need, so that ``mcpx --help`` loads no event loop. Everything behind ``--`` is the
+command of an upstream, and none of mcpx's own options.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+
+from mcpx import __version__
+from mcpx.errors import ConfigError, McpxError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAILURE = 1
+USAGE = 2  # the command line or the configuration is wrong
+INTERRUPTED = 130  # as shells report SIGINT
+
+app = App(
+    name="mcpx",
+    version=__version__,
+    help="One MCP server in front of all of yours: every revision of the protocol, in both directions.",
+    help_format="plaintext",
+    help_epilogue="""\
+Examples:
+  mcpx demo                             see it work
+  mcpx serve                            what a host starts: all your servers
+  mcpx check                            is everything in order?
+  mcpx serve -- npx -y some-mcp-server  one server, without a configuration
+
+The configuration is looked for in --config, MCPX_CONFIG, ./mcpx.json and
+~/.config/mcpx/mcpx.json, in this order. With none, mcpx serves a demo server.""",
+)
+
+Config = Annotated[str | None, Parameter(help="The configuration file, instead of searching for one.")]
+Target = Annotated[str | None, Parameter(help="A configured server's name, or a URL.")]
+Command = Annotated[tuple[str, ...] | None, Parameter(parse=False)]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"],
+    Parameter(env_var="MCPX_LOG_LEVEL", help="The least important messages to log, on stderr."),
+]
+LogFormat = Annotated[
+    Literal["text", "json"],
+    Parameter(env_var="MCPX_LOG_FORMAT", help="Lines of text, or one JSON object a line."),
+]
+Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
+
+
+@app.command(
+    usage="Usage: mcpx serve [OPTIONS] [TARGET] [-- COMMAND ARG ...]",
+    help_epilogue="""\
+Examples:
+  mcpx serve                        all servers; tools are named SERVER__TOOL
+  mcpx serve github                 one server; tools have their own names
+  mcpx serve -- uvx some-server     a server given on the spot, likewise
+  mcpx serve --passthrough github   all; those of "github" have their own names""",
+)
+def serve(
+    target: Target = None,
+    /,
+    *,
+    config: Config = None,
+    passthrough: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="Show this server's tools under their own names; can be given more than once."),
+    ] = None,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
+    command: Command = None,
+) -> int:
+    """Serve a host on stdin and stdout.
+
+    Servers are started when they are first needed. The log goes to stderr; it ends when the host closes stdin.
+    """
+    from mcpx.cli.serve import serve as run
+
+    return run(target, command, config, passthrough or [], log_level, log_format)
+
+
+@app.command
+def check(*, config: Config = None) -> int:
+    """Load the configuration, start every server, and say what is wrong.
+
+    The exit status is 0 where every server came up.
+    """
+    from mcpx.cli.check import check as run
+
+    return run(config)
+
+
+@app.command(
+    usage="Usage: mcpx discover [OPTIONS] TARGET | -- COMMAND ARG ...",
+    help_epilogue="""\
+Examples:
+  mcpx discover github
+  mcpx discover -- npx -y @modelcontextprotocol/server-everything""",
+)
+def discover(target: Target = None, /, *, config: Config = None, json: Json = False, command: Command = None) -> int:
+    """Start one server and say which era, revisions and capabilities it has, and who it is."""
+    from mcpx.cli.discover import discover as run
+
+    return run(target, command, config, json)
+
+
+@app.command
+def revisions(*, json: Json = False) -> int:
+    """Print what each revision of the protocol has: methods, fields, capabilities, error codes."""
+    from mcpx.cli.revisions import revisions as run
+
+    return run(json)
+
+
+@app.command
+def demo() -> int:
+    """Start mcpx on its built-in demo server and show a call through it, from a host of each era."""
+    from mcpx.cli.demo import demo as run
+
+    return run()
+
+
+def main() -> None:
+    """The entry point of ``mcpx``."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command line and return its exit status; what is wrong is said on stderr in a line or two."""
+    own, command = _split(argv)
+    try:
+        function, bound, unparsed = app.parse_args(own, print_error=False, exit_on_error=False)
+    except CycloptsError as error:
+        return _complain([_usage_problem(error), _hint(own)], USAGE)
+    if "command" in unparsed:
+        bound.arguments["command"] = command
+    elif command is not None:
+        return _complain(['nothing can follow "--" here', _hint(own)], USAGE)
+    try:
+        status: Any = function(*bound.args, **bound.kwargs)
+        sys.stdout.flush()
+    except ConfigError as error:
+        return _complain(error.problems, USAGE)
+    except McpxError as error:
+        return _complain([str(error)], FAILURE)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter's own flush would fail once more
+        return FAILURE
+    return status or 0
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None]:
+    """mcpx's own arguments, and what follows the first ``--`` if there is one."""
+    if "--" not in argv:
+        return list(argv), None
+    at = list(argv).index("--")
+    return list(argv[:at]), tuple(argv[at + 1 :])
+
+
+def _usage_problem(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        return f'unexpected argument "{error.unused_tokens[0]}"'
+    return " ".join(str(error).split())
+
+
+def _hint(own: Sequence[str]) -> str:
+    named = [token for token in own[:1] if token in ("serve", "check", "discover", "revisions", "demo")]
+    return f'try "{" ".join(["mcpx", *named, "--help"])}"'
+
+
+def _complain(lines: Sequence[str], status: int) -> int:
+    for line in lines:
+        print(f"mcpx: {line}", file=sys.stderr)
+    return status

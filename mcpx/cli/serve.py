@@ -1,0 +1,47 @@
+"""``mcpx serve``: a host on stdin and stdout."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from mcpx.cli.log import Format, Level, log_to_stderr
+from mcpx.cli.run import run_logged
+from mcpx.cli.target import choose
+from mcpx.config import secrets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcpx.settings import Settings
+
+log = logging.getLogger("mcpx")
+
+
+def serve(
+    target: str | None,
+    command: Sequence[str] | None,
+    config: str | None,
+    passthrough: Sequence[str],
+    level: Level,
+    form: Format,
+) -> int:
+    """Serve until the host leaves or a signal ends it, and return the exit status."""
+    chosen = choose(target, command, config, passthrough)
+    settings = chosen.settings
+    with log_to_stderr(level, form, secrets_of(settings.servers)) as lines:
+        for warning in chosen.warnings:
+            log.warning("%s", warning)
+        if sys.platform == "win32" and any(server.command for server in settings.servers):
+            log.warning("mcpx does not start servers on Windows; see docs/platforms.md")
+        log.info("%d servers, from %s", len(settings.servers), settings.source or "the command line")
+        return run_logged(_serve, settings, lines=lines)
+
+
+async def _serve(settings: Settings) -> None:
+    from mcpx.gateway import open_gateway
+    from mcpx.host.stdio import serve_stdio
+
+    async with open_gateway(settings) as gateway:
+        await serve_stdio(gateway)
