@@ -31,9 +31,7 @@ class OversizeFrame(NamedTuple):
 class _Direction(NamedTuple):
     """A way to read JSON, which is symmetric but for the escapes in strings."""
 
-    token: re.Pattern[
-        bytes
-    ]  # one token after white space, if it is whole: a string has both quotes, a number a neighbour
+    token: re.Pattern[bytes]  # one token, if it is whole: a string has both quotes, a number something beside it
     inward: bytes
     outward: bytes
     step: int
