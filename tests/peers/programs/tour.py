@@ -17,7 +17,8 @@ PATIENCE = 20.0  # seconds; a client that waits longer for a server's record has
 class Plan:
     """The first argument, ``{"mode": …, "tool": prefix, "uri": prefix, "visit": [[kind, …], …]}``.
 
-    The command of the server follows it. With ``visit`` a client lists everything and makes these calls instead of the tour.
+    The command of the server follows it. With ``visit`` a client lists everything and makes these calls, instead of the
+    tour.
     """
 
     def __init__(self, arguments: list[str]) -> None:
@@ -42,7 +43,8 @@ async def recorded(word: str) -> None:
     """Return once the server has written ``word`` into the file that ``PEER_RECORD`` names."""
     path = Path(os.environ["PEER_RECORD"])
     with anyio.fail_after(PATIENCE):
-        while not any(line.startswith(word) for line in path.read_text().splitlines()):
+        # A file of another process has nothing to wait on but looking again.
+        while not any(line.startswith(word) for line in path.read_text().splitlines()):  # noqa: ASYNC110, ASYNC240
             await anyio.sleep(0.01)
 
 

@@ -1,7 +1,7 @@
 """Runs a server and writes down every line that passes: ``wiretap.py LOG COMMAND ARG ...``.
 
-Each line of the log is ``{"at": seconds since the start, "to": "server" | "host", "frame": …}``; a line that is not JSON
-stands there as a string.
+Each line of the log is ``{"at": seconds since the start, "to": "server" | "host", "frame": …}``; a line that is not
+JSON stands there as a string.
 """
 
 from __future__ import annotations
