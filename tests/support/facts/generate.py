@@ -110,7 +110,7 @@ class Gatherer:
 
     def _definition(self, revision: str, name: str) -> None:
         schema = self.definitions[revision][name]
-        method = _method(schema)
+        method = method_of(schema)
         if method is not None:
             self._method(revision, name, schema, method)
         elif name.endswith("Error") and "allOf" in schema.get("properties", {}).get("error", {}):
@@ -130,31 +130,31 @@ class Gatherer:
             if key in schema.get("required", ()):
                 self.required[name][key].add(revision)
             self._kinds(revision, f"{name}.{key}", value)
-            inline_name = _inline_name(name, key)
+            unnamed = inline_name(name, key)
             for inline in _inline(value):
-                self._object(revision, inline_name, inline)
-            for type_name, shape in self._types(revision, value, inline_name, "one"):
+                self._object(revision, unnamed, inline)
+            for type_name, shape in self._types(revision, value, unnamed, "one"):
                 self.values[f"{name}.{key}"][type_name].add(shape)
 
-    def _types(self, revision: str, schema: Schema, inline_name: str, shape: str) -> Iterator[tuple[str, str]]:
+    def _types(self, revision: str, schema: Schema, unnamed: str, shape: str) -> Iterator[tuple[str, str]]:
         """The objects with named properties that a value may be, each with its shape."""
         definitions = self.definitions[revision]
         if "$ref" in schema:
-            name = _last(schema["$ref"])
+            name = last(schema["$ref"])
             inner = _merged(definitions, definitions[name])
             if name in ANY_JSON:
                 return
             if "properties" not in inner:
-                yield from self._types(revision, inner, inline_name, shape)
-            elif _method(inner) is None:
+                yield from self._types(revision, inner, unnamed, shape)
+            elif method_of(inner) is None:
                 yield RENAMED.get(name, name), shape
         elif schema.get("properties"):
-            yield inline_name, shape
+            yield unnamed, shape
         for member in schema.get("anyOf", ()):
-            yield from self._types(revision, member, inline_name, shape)
+            yield from self._types(revision, member, unnamed, shape)
         for key, inner_shape in (("items", "list"), ("additionalProperties", "map")):
             if schema.get(key) not in (None, True, {}) and not schema.get("properties"):
-                yield from self._types(revision, schema[key], inline_name, inner_shape)
+                yield from self._types(revision, schema[key], unnamed, inner_shape)
 
     def _kinds(self, revision: str, place: str, schema: Schema) -> None:
         """The kinds of content that may stand in a place: the ``type`` of each type it allows."""
@@ -170,10 +170,10 @@ class Gatherer:
         names: dict[str, str] = dict(PARAMS)
         for revision in reversed(self.revisions):
             for schema in self.definitions[revision].values():
-                method = _method(schema)
+                method = method_of(schema)
                 reference = schema.get("properties", {}).get("params", {}).get("$ref")
                 if method is not None and reference is not None:
-                    names.setdefault(method, _last(reference))
+                    names.setdefault(method, last(reference))
         return names
 
     def _method(self, revision: str, name: str, schema: Schema, method: str) -> None:
@@ -186,8 +186,8 @@ class Gatherer:
             self.methods[method]["result"] = result if known else "EmptyResult"
         params = schema["properties"].get("params", {})
         if "$ref" in params:
-            if params_name != _last(params["$ref"]):  # the params of roots/list have a name in one revision only
-                self._object(revision, params_name, self.definitions[revision][_last(params["$ref"])])
+            if params_name != last(params["$ref"]):  # the params of roots/list have a name in one revision only
+                self._object(revision, params_name, self.definitions[revision][last(params["$ref"])])
             return
         base = self.definitions[revision][kind.capitalize()]["properties"].get("params", {})  # it names `_meta`
         properties = base.get("properties", {}) | params.get("properties", {})
@@ -206,10 +206,10 @@ class Gatherer:
                 continue
             members = [definitions[name] for name in _references(definitions, definitions[union])]
             for member in members or [definitions[union]]:
-                self.senders[_method(member) or ""][sender].add(revision)
+                self.senders[method_of(member) or ""][sender].add(revision)
         for name, schema in definitions.items():
             if name.endswith("ResultResponse") and name != "JSONRPCResultResponse":
-                method = _method(definitions[name.removesuffix("ResultResponse") + "Request"]) or ""
+                method = method_of(definitions[name.removesuffix("ResultResponse") + "Request"]) or ""
                 results = _references(definitions, schema["properties"]["result"])
                 if "InputRequiredResult" in results:
                     self.senders[method]["interrupts"].add(revision)
@@ -228,18 +228,18 @@ class Gatherer:
                 self._object(revision, f"{name}.data", properties["data"])
 
 
-def _method(schema: Schema) -> str | None:
+def method_of(schema: Schema) -> str | None:
     return schema.get("properties", {}).get("method", {}).get("const")
 
 
-def _last(reference: str) -> str:
+def last(reference: str) -> str:
     return reference.rsplit("/", 1)[1]
 
 
 def _merged(definitions: dict[str, Schema], schema: Schema) -> Schema:
     """An object's schema with the members of ``allOf`` and references folded into it."""
     if "$ref" in schema:
-        return _merged(definitions, definitions[_last(schema["$ref"])])
+        return _merged(definitions, definitions[last(schema["$ref"])])
     if "allOf" not in schema:
         return schema
     merged: Schema = {"properties": {}, "required": []}
@@ -257,7 +257,7 @@ def _inline(schema: Schema) -> list[Schema]:
     return _inline(schema["items"]) if "items" in schema else []
 
 
-def _inline_name(name: str, key: str) -> str:
+def inline_name(name: str, key: str) -> str:
     if key == "annotations":
         return "Annotations"
     if key == "_meta":  # only the progress token is named inline
@@ -269,7 +269,7 @@ def _inline_name(name: str, key: str) -> str:
 def _references(definitions: dict[str, Schema], schema: Schema) -> list[str]:
     """The named objects that a schema allows: through unions, arrays and names of unions."""
     if "$ref" in schema:
-        name = _last(schema["$ref"])
+        name = last(schema["$ref"])
         inner = definitions[name]
         return _references(definitions, inner) if "anyOf" in inner or "$ref" in inner else [name]
     found = [name for member in schema.get("anyOf", ()) for name in _references(definitions, member)]
