@@ -1,0 +1,55 @@
+"""Requests that an upstream answers: exchanges of the gateway, with their events as the host's revision says them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpx.errors import LocalProtocolError
+from mcpx.spec.carry import carry, carry_result, stamp_modern
+from mcpx.spec.meta import PER_HOP_KEYS, PROGRESS_TOKEN
+from mcpx.spec.revisions import LATEST_MODERN
+from mcpx.upstream.call import LogMessage, Progress, Reply, Request
+from mcpx.wire.frames import encode, members, notification, to_raw
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from mcpx.host.inbound import Inbound, Notify
+    from mcpx.host.service import Service
+
+
+async def call(service: Service, request: Inbound, notify: Notify) -> Raw:
+    """``tools/call``, ``prompts/get``, ``resources/read``, ``completion/complete``.
+
+    Between revisions alike the payload comes back as the very object that the upstream's answer held.
+    """
+    reply = await _exchange(service, request, notify)
+    payload = carry_result(request.method, reply.payload, reply.revision, request.revision)
+    if request.modern:
+        # A legacy server says nothing of how long its answer holds: not at all, and for nobody else.
+        payload = stamp_modern(request.method, payload, await service.server_info(request), 0, "private")
+    return payload
+
+
+async def _exchange(service: Service, request: Inbound, notify: Notify) -> Reply:
+    asked = Request(request.method, request.params, request.revision, request.asker, request.meta)
+    with service.gateway.exchange(asked) as exchange:
+        while True:
+            event = await exchange.next()
+            if type(event) is Reply:
+                return event
+            if type(event) is Progress:
+                if request.token is not None:
+                    await notify(_progress(event, request.token, request.revision))
+            elif type(event) is not LogMessage:  # log messages are not declared to any host, so none of them gets one
+                raise LocalProtocolError(f"{type(event).__name__} for a host that cannot be asked")
+
+
+def _progress(event: Progress, token: Raw, revision: str) -> bytes:
+    """``notifications/progress`` for the token of the host, in its exact spelling."""
+    params = {PROGRESS_TOKEN: token, **event.params}
+    if (meta := params.pop("_meta", None)) is not None:
+        params["_meta"] = to_raw({key: value for key, value in members(meta).items() if key not in PER_HOP_KEYS})
+    # Taken as written in the newest revision, so that whatever the host's does not have is left out.
+    said = carry("ProgressNotificationParams", to_raw(params), LATEST_MODERN, revision)
+    return encode(notification("notifications/progress", said))

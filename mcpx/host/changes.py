@@ -1,0 +1,74 @@
+"""Word of changed lists to a legacy host, which hears of them unasked (the list pages of the legacy revisions)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+import trio
+
+from mcpx.wire.frames import encode, notification
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from mcpx.gateway.gateway import Gateway
+    from mcpx.host.inbound import Handshake
+    from mcpx.transports.channel import Channel
+    from mcpx.upstream.call import Change, ChangeKind
+
+_NOTIFICATIONS: dict[ChangeKind, bytes] = {
+    "tools": encode(notification("notifications/tools/list_changed")),
+    "prompts": encode(notification("notifications/prompts/list_changed")),
+    "resources": encode(notification("notifications/resources/list_changed")),
+}
+
+
+class ChangeRelay:
+    """What has changed and was not yet said to one host: a set and no queue, so a slow host costs no memory.
+
+    A context manager, whose end is the end of the watch on the gateway; ``run`` does the sending meanwhile.
+    """
+
+    def __init__(self, gateway: Gateway, channel: Channel) -> None:
+        self._gateway = gateway
+        self._channel = channel
+        self._watch = ExitStack()
+        self._followed: Handshake | None = None
+        self._pending: dict[ChangeKind, None] = {}  # a set, in the order of the first change of each kind
+        self._work = trio.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._watch.close()
+
+    def follow(self, handshake: Handshake) -> None:
+        """From now on relay what the host of this handshake was promised; what an earlier one was, no longer."""
+        if handshake is self._followed:
+            return
+
+        def note(change: Change) -> None:
+            if change.uri is None and change.kind in handshake.declared:
+                self._pending[change.kind] = None
+                self._work.set()
+
+        self._watch.close()
+        self._pending.clear()
+        self._followed = handshake
+        self._watch.enter_context(self._gateway.watch(handshake.asker, note))
+
+    async def run(self) -> None:
+        """Send what is pending, one notification at a time, each when the host has taken all that went before it."""
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            while self._pending:
+                await self._channel.flush()
+                kind = next(iter(self._pending), None)
+                if kind is not None:  # a new handshake may have come meanwhile
+                    del self._pending[kind]
+                    await self._channel.send(_NOTIFICATIONS[kind])

@@ -1,0 +1,194 @@
+"""Which era a request belongs to, and who asks: read anew from every request.
+
+A request that carries reserved metadata is modern and speaks for itself; ``initialize`` opens the legacy era for all
+that carry none (2026-07-28 basic/versioning, Backward Compatibility). Both may share one connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from mcpx.errors import RemoteProtocolError, RpcError
+from mcpx.host.inbound import Handshake, Inbound
+from mcpx.spec import meta as keys
+from mcpx.spec.codes import UNSUPPORTED_VERSION
+from mcpx.spec.revisions import LATEST_LEGACY, LEGACY, SUPPORTED, is_legacy, is_modern
+from mcpx.upstream.call import Asker
+from mcpx.wire.frames import INVALID_PARAMS, NULL, id_key, members
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+log = logging.getLogger("mcpx.host")
+
+# RFC 5424's severities (2026-07-28 server/utilities/logging, Log Levels).
+LOG_LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
+
+MAX_SHOWN = 500  # characters of a host's own words in the log
+
+# The reserved keys of a modern request, in the order in which ``_envelope`` takes them.
+_ENVELOPE = (keys.PROTOCOL_VERSION, keys.CLIENT_CAPABILITIES, keys.CLIENT_INFO, keys.LOG_LEVEL)
+
+_string_decoder = msgspec.json.Decoder(str)
+_object_decoder = msgspec.json.Decoder(dict[str, Raw])
+
+
+class HostState:
+    """One host, as far as it is known: its handshake, if it made one, and the last envelope that it wrote.
+
+    ``name`` goes into each ``Asker``; ``assumed`` is the revision of a request that comes before any handshake and
+    brings no metadata of its own.
+    """
+
+    def __init__(self, name: str, assumed: str) -> None:
+        self.name = name
+        self.legacy = Handshake(assumed, Asker(name))
+        self.spoken: str | None = None  # the revision of its last request; None before the first
+        self._envelope: tuple[tuple[Raw | None, ...], str, Asker] | None = None
+
+    def read(self, method: str, params: Raw | UnsetType) -> Inbound:
+        """Read a request's metadata. An ``initialize`` takes effect with this.
+
+        Raises ``RemoteProtocolError`` (``-32602``) for params or metadata that are malformed, ``RpcError`` for a
+        version that is not spoken.
+        """
+        if method == "initialize":
+            inbound = self._initialize(_object(params) or {})
+        else:
+            inbound = self._read(method, _members(params))
+        self.spoken = inbound.revision
+        return inbound
+
+    def _read(self, method: str, params: dict[str, Raw]) -> Inbound:
+        legacy = self.legacy
+        meta = _members(params.pop("_meta", UNSET))
+        if not meta:
+            return Inbound(method, params, meta, legacy.revision, False, legacy.asker)
+        if keys.REQUEST_KEYS.isdisjoint(meta):
+            revision, asker, modern = legacy.revision, legacy.asker, False
+        else:
+            revision, asker = self._read_envelope(meta)
+            modern = True
+        token = meta.get(keys.PROGRESS_TOKEN)
+        if token is not None and id_key(token) is None:
+            token = None  # neither a string nor an integer: there is no valid progress notification for it
+        foreign = {key: value for key, value in meta.items() if key not in keys.PER_HOP_KEYS}
+        return Inbound(method, params, foreign, revision, modern, asker, token)
+
+    def _read_envelope(self, meta: Mapping[str, Raw]) -> tuple[str, Asker]:
+        """The revision and the asker of a modern request (2026-07-28 basic/index, Per-request protocol fields).
+
+        A host writes the same envelope on each of its requests, so the last one is kept, and compared byte for byte.
+        """
+        written = tuple(map(meta.get, _ENVELOPE))
+        if self._envelope is None or self._envelope[0] != written:
+            revision, asker = _envelope(self.name, *written)
+            self._envelope = (tuple(raw and raw.copy() for raw in written), revision, asker)
+            _introduce(logging.DEBUG, revision, asker)  # for every change: several agents may share one pipe
+        return self._envelope[1], self._envelope[2]
+
+    def _initialize(self, params: dict[str, Raw]) -> Inbound:
+        """Open the legacy era: what was agreed before is replaced, requests under way finish as they began."""
+        meta = _object(params.pop("_meta", UNSET)) or {}
+        if not keys.REQUEST_KEYS.isdisjoint(meta):
+            revision, asker = self._read_envelope(meta)
+            return Inbound("initialize", params, {}, revision, True, asker)  # which that revision has removed
+        info = params.get("clientInfo")
+        capabilities = _object(params.get("capabilities", UNSET))
+        self.legacy = Handshake(
+            _negotiate(params.get("protocolVersion")),
+            Asker(
+                self.name,
+                {} if capabilities is None else {name: raw.copy() for name, raw in capabilities.items()},
+                None if info is None or _object(info) is None else info.copy(),
+            ),
+            agreed=True,
+        )
+        _introduce(logging.INFO, self.legacy.revision, self.legacy.asker)
+        return Inbound("initialize", params, {}, self.legacy.revision, False, self.legacy.asker, handshake=self.legacy)
+
+
+def _negotiate(requested: Raw | None) -> str:
+    """The revision that answers an ``initialize``: the one asked for, or mcpx's latest as a counter-offer.
+
+    (The lifecycle pages of all four legacy revisions, Version Negotiation.)
+    """
+    if requested is None:
+        return LATEST_LEGACY
+    version = _string(requested)
+    if version is None:
+        raise RpcError(
+            INVALID_PARAMS,
+            "Unsupported protocol version: not a string",
+            {"supported": LEGACY, "requested": requested},
+        )
+    return version if is_legacy(version) else LATEST_LEGACY
+
+
+def _envelope(
+    host: str, version: Raw | None, capabilities: Raw | None, info: Raw | None, level: Raw | None
+) -> tuple[str, Asker]:
+    if version is None or capabilities is None:
+        missing = keys.PROTOCOL_VERSION if version is None else keys.CLIENT_CAPABILITIES
+        raise RemoteProtocolError(INVALID_PARAMS, f"Invalid params: _meta lacks {missing}")
+    revision = _string(version)
+    if revision is None:
+        raise _wrong(keys.PROTOCOL_VERSION, "a string")
+    declared = _object(capabilities)
+    if declared is None:
+        raise _wrong(keys.CLIENT_CAPABILITIES, "an object")
+    if info is not None and _object(info) is None:
+        raise _wrong(keys.CLIENT_INFO, "an object")
+    log_level = None if level is None else _string(level)
+    if level is not None and log_level not in LOG_LEVELS:
+        raise _wrong(keys.LOG_LEVEL, f"one of {', '.join(sorted(LOG_LEVELS))}")
+    if not is_modern(revision):
+        raise RpcError(
+            UNSUPPORTED_VERSION,
+            f"Unsupported protocol version: {revision}",
+            {"supported": SUPPORTED, "requested": revision},
+        )
+    kept = {name: raw.copy() for name, raw in declared.items()}
+    return revision, Asker(host, kept, None if info is None else info.copy(), log_level)
+
+
+def _introduce(level: int, revision: str, asker: Asker) -> None:
+    """Show in the log who the host says it is, which changes nothing else (2026-07-28 basic/index, _meta)."""
+    if log.isEnabledFor(level):
+        info = bytes(asker.client_info or b"no name").decode(errors="replace")
+        log.log(level, "Host %s speaks %s and calls itself %s", asker.host, revision, info[:MAX_SHOWN])
+
+
+def _wrong(key: str, expected: str) -> RemoteProtocolError:
+    return RemoteProtocolError(INVALID_PARAMS, f"Invalid params: _meta[{key!r}] must be {expected}")
+
+
+def _members(raw: Raw | UnsetType) -> dict[str, Raw]:
+    """The members of an optional object. Some hosts write ``null`` for one that they leave out."""
+    try:
+        return members(raw)
+    except RemoteProtocolError:
+        if raw == NULL:
+            return {}
+        raise
+
+
+def _object(raw: Raw | UnsetType) -> dict[str, Raw] | None:
+    """The members of a raw object; ``None`` where it is none."""
+    if isinstance(raw, UnsetType):
+        return None
+    try:
+        return _object_decoder.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _string(raw: Raw) -> str | None:
+    try:
+        return _string_decoder.decode(raw)
+    except msgspec.MsgspecError:
+        return None

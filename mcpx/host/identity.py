@@ -1,0 +1,69 @@
+"""What mcpx says of itself to a host: who it is, and what it can do for that host's revision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from mcpx.errors import RemoteProtocolError
+from mcpx.gateway.gateway import IDENTITY
+from mcpx.spec.capabilities import narrow_implementation, narrow_server
+from mcpx.spec.meta import PREFIX
+from mcpx.spec.revisions import REVISIONS, is_modern
+from mcpx.wire.frames import members, to_raw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpx.upstream.call import ChangeKind, Identity
+
+OWN_INFO: dict[str, Raw] = {revision: narrow_implementation(to_raw(IDENTITY), revision) for revision in REVISIONS}
+
+CHANGES: tuple[ChangeKind, ...] = ("tools", "prompts", "resources")
+_LIST_CHANGED = "listChanged"
+
+# What an upstream may declare and mcpx does not deliver: the whole capability (None), or some of its members.
+_UNDELIVERED: dict[str, frozenset[str] | None] = {
+    "logging": None,
+    "tasks": None,
+    "resources": frozenset({"subscribe"}),
+    "extensions": frozenset({PREFIX + "tasks"}),
+}
+# To a modern host changes would go on the stream of its subscriptions/listen, and nowhere else.
+_UNDELIVERED_MODERN: dict[str, frozenset[str] | None] = _UNDELIVERED | {
+    "tools": frozenset({_LIST_CHANGED}),
+    "prompts": frozenset({_LIST_CHANGED}),
+    "resources": frozenset({"subscribe", _LIST_CHANGED}),
+}
+
+
+def server_info(identity: Identity, revision: str) -> Raw:
+    """The ``serverInfo`` for a host: the upstream's own where it shines through, otherwise mcpx's."""
+    if identity.server_info is None:
+        return OWN_INFO[revision]
+    return narrow_implementation(identity.server_info, revision)
+
+
+def declared(capabilities: Mapping[str, Raw], revision: str) -> dict[str, Raw]:
+    """Of these capabilities, what ``revision`` defines and mcpx delivers in it."""
+    undelivered = _UNDELIVERED_MODERN if is_modern(revision) else _UNDELIVERED
+    kept: dict[str, Raw] = {}
+    for name, raw in narrow_server(capabilities, revision).items():
+        without = undelivered.get(name, frozenset())
+        if without is None:
+            continue
+        try:
+            inner = members(raw)
+        except RemoteProtocolError:  # no object: an upstream's mistake, which is not passed on
+            continue
+        kept[name] = raw if without.isdisjoint(inner) else to_raw({k: v for k, v in inner.items() if k not in without})
+    return kept
+
+
+def promised_changes(capabilities: Mapping[str, Raw]) -> frozenset[ChangeKind]:
+    """The lists for which these capabilities promise word of a change."""
+    true = Raw(b"true")
+    return frozenset(
+        kind for kind in CHANGES if kind in capabilities and members(capabilities[kind]).get(_LIST_CHANGED) == true
+    )

@@ -1,0 +1,71 @@
+"""Serves one request, whatever it came on: the table of methods, and what their handlers share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpx.errors import RemoteProtocolError, UpstreamError
+from mcpx.host.calls import call
+from mcpx.host.identity import OWN_INFO, server_info
+from mcpx.host.lists import LISTS, Renderer, list_items
+from mcpx.host.openings import discover, initialize, ping
+from mcpx.spec.methods import removed
+from mcpx.spec.revisions import REVISIONS
+from mcpx.wire.frames import METHOD_NOT_FOUND
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from msgspec import Raw
+
+    from mcpx.gateway.gateway import Gateway
+    from mcpx.host.inbound import Inbound, Notify
+
+    Handler = Callable[["Service", Inbound, Notify], Awaitable[Raw]]
+
+
+class Service:
+    """Answers requests of any host and any revision out of one gateway. Holds nothing of any host."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self.renderer = Renderer()
+
+    async def serve(self, request: Inbound, notify: Notify) -> Raw:
+        """The result of a request, as its revision says it.
+
+        ``notify`` sends the notifications that belong to it. Raises ``RemoteProtocolError`` (``-32601``) for a method
+        that the revision has removed or that mcpx does not serve, otherwise as the gateway does.
+        """
+        handler = _HANDLERS[request.revision].get(request.method)
+        if handler is None:
+            raise RemoteProtocolError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        return await handler(self, request, notify)
+
+    async def server_info(self, request: Inbound) -> Raw:
+        """Who answers, for the metadata of a modern result."""
+        if not self.gateway.passthrough:
+            return OWN_INFO[request.revision]
+        try:
+            identity = await self.gateway.identity(request.asker)
+        except UpstreamError:  # it has just answered, so its answer is not given up for want of its name
+            return OWN_INFO[request.revision]
+        return server_info(identity, request.revision)
+
+
+_METHODS: Mapping[str, Handler] = {
+    "initialize": initialize,
+    "server/discover": discover,
+    "ping": ping,
+    "tools/call": call,
+    "prompts/get": call,
+    "resources/read": call,
+    "completion/complete": call,
+    **dict.fromkeys(LISTS, list_items),
+}
+
+# A method that a revision never had is served all the same; one that it removed is not: something has replaced it.
+_HANDLERS: Mapping[str, Mapping[str, Handler]] = {
+    revision: {name: handler for name, handler in _METHODS.items() if not removed(name, revision, "host")}
+    for revision in REVISIONS
+}

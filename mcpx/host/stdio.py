@@ -1,0 +1,103 @@
+"""Serving the host that started this process, over stdin and stdout, and ending when it wants mcpx to end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import trio
+
+from mcpx.host.connection import serve_channel
+from mcpx.transports.stdio import open_stdio_channel
+
+if TYPE_CHECKING:
+    from mcpx.gateway.gateway import Gateway
+    from mcpx.settings import Limits
+    from mcpx.transports.ladder import ExitPlan
+
+log = logging.getLogger("mcpx.host")
+
+NAME = "stdio"  # of the host: there is one per process
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+# Of the time that mcpx has to end in, what is not for answers that are owed: the shutdown ladder of the upstreams, with
+# the last 0.3 s of it for SIGKILL, and what a host that is slow to read gets for the last answers.
+LADDER_EOF = 0.8
+LADDER_SIGNAL = 0.5
+FLUSH = 0.1
+
+PARENT_CHECK = 2.0  # seconds between two looks at who the parent is
+
+
+async def serve_stdio(gateway: Gateway) -> None:
+    """Serve the host on stdin and stdout until its end of stdin, SIGTERM, SIGINT, or the death of the parent.
+
+    Sets ``gateway.exit_plan.end`` by the exit budgets of the settings (``exitBudget``) when one of them comes, and
+    returns with the answers that were owed written, as far as there was time; leaving the gateway is what ends the
+    upstreams. A second signal forces: nothing is waited for any more. Raises ``McpxError`` where this process has no
+    stdin or stdout.
+    """
+    limits = gateway.settings.limits
+    ending = _Ending(limits, gateway.exit_plan)
+    async with open_stdio_channel(limits.max_frame, flush_limit=FLUSH) as channel, trio.open_nursery() as nursery:
+        await nursery.start(_heed_signals, ending, nursery.cancel_scope)
+        nursery.start_soon(_heed_parent, ending.stop)
+        await serve_channel(gateway, channel, host=NAME, drain=ending.drain, stop=ending.stop)
+        nursery.cancel_scope.cancel()
+
+
+class _Ending:
+    """How mcpx ends: by itself when its host has left, faster when a signal says so."""
+
+    def __init__(self, limits: Limits, plan: ExitPlan) -> None:
+        self.stop = trio.Event()
+        self._limits = limits
+        self._plan = plan
+        self._signalled = False
+
+    def drain(self) -> float:
+        """The end begins, or is hastened: set when it must be over, and say how long what is owed may take."""
+        budget, ladder = self._limits.exit_budget_eof, LADDER_EOF
+        if self._signalled:
+            budget, ladder = self._limits.exit_budget_signal, LADDER_SIGNAL
+        self._bring_forward(trio.current_time() + budget)
+        return max(0.0, budget - ladder - FLUSH)
+
+    def signalled(self) -> bool:
+        """Take a signal; say whether it is a second one, which forces."""
+        again, self._signalled = self._signalled, True
+        if again:
+            self._bring_forward(trio.current_time())
+        self.stop.set()
+        return again
+
+    def _bring_forward(self, moment: float) -> None:
+        if self._plan.end is None or moment < self._plan.end:
+            self._plan.end = moment
+
+
+async def _heed_signals(
+    ending: _Ending, force: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.open_signal_receiver(*SIGNALS) as signals:
+        task_status.started()
+        async for number in signals:
+            log.info("%s: stopping", signal.Signals(number).name)
+            if ending.signalled():
+                force.cancel()
+
+
+async def _heed_parent(stop: trio.Event) -> None:
+    """Stop when the parent has died: its end of stdin may live on in a sibling of this process that inherited it.
+
+    There is nothing to wait for on every system, so this looks now and then. A process that has lost its parent has
+    another one from then on. A wrapper that leaves its server running is no parent to be found here: a shell gives what
+    it starts in the background no stdin.
+    """
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110 nothing tells of it
+        await trio.sleep(PARENT_CHECK)
+    log.warning("The process that started mcpx has died: stopping")
+    stop.set()

@@ -1,0 +1,238 @@
+"""A conversation with the host edge: frames in, frames out, with a gateway behind it that does what the test says."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import trio
+import trio.testing
+from msgspec import Raw
+
+from mcpx.gateway.gateway import Page, Part
+from mcpx.host.connection import serve_channel
+from mcpx.settings import Limits, Settings
+from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from mcpx.spec.revisions import LATEST_MODERN, is_modern
+from mcpx.transports.ladder import ExitPlan
+from mcpx.transports.memory import MemoryChannel, memory_channel_pair
+from mcpx.upstream.call import Asker, Change, Event, Identity, Reply, Request
+from tests.support.audit import HostAudit
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from types import TracebackType
+
+CAPABILITIES = {
+    "tools": Raw(b'{"listChanged":true}'),
+    "prompts": Raw(b'{"listChanged":true}'),
+    "resources": Raw(b'{"listChanged":true}'),
+    "completions": Raw(b"{}"),
+}
+TEXT = Raw(b'{"content":[{"type":"text","text":"hello"}]}')
+
+
+def raw(value: Any) -> Raw:
+    return Raw(json.dumps(value).encode())
+
+
+class FakeCall:
+    """A ``Call`` whose events the test puts in."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.state = "new"  # then "open", and in the end "done" or "cancelled"
+        self._events: deque[Event | BaseException] = deque()
+        self._wake = trio.Event()
+
+    def put(self, *events: Event | BaseException) -> None:
+        self._events.extend(events)
+        self._wake.set()
+
+    def reply(self, payload: Raw = TEXT, revision: str = LATEST_MODERN) -> None:
+        self.put(Reply(payload, revision, "one"))
+
+    def __enter__(self) -> Self:
+        self.state = "open"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.state == "open":
+            self.state = "cancelled"
+
+    async def next(self) -> Event:
+        while not self._events:
+            self._wake = trio.Event()
+            await self._wake.wait()
+        event = self._events.popleft()
+        if isinstance(event, (BaseException, Reply)):
+            self.state = "done"
+        if isinstance(event, BaseException):
+            raise event
+        return event
+
+
+class FakeGateway:
+    """What ``serve_channel`` needs of a gateway. ``script`` is put into each call as it is opened."""
+
+    def __init__(self, *script: Event | BaseException, passthrough: bool = False, **limits: Any) -> None:
+        self.settings = Settings(limits=Limits(**limits))
+        self.exit_plan = ExitPlan()
+        self.passthrough = passthrough
+        self.said = Identity(None, CAPABILITIES, "Be kind.")
+        self.identity_error: Exception | None = None
+        self.script = script
+        self.calls: list[FakeCall] = []
+        self.parts: list[Part] = []
+        self.next_cursor: str | None = None
+        self.listed: list[tuple[str, Asker, str | None]] = []
+        self.watching: list[tuple[Asker, Callable[[Change], None]]] = []
+
+    async def identity(self, asker: Asker) -> Identity:
+        if self.identity_error is not None:
+            raise self.identity_error
+        return self.said
+
+    def exchange(self, request: Request) -> FakeCall:
+        call = FakeCall(request)
+        call.put(*self.script)
+        self.calls.append(call)
+        return call
+
+    async def list(self, kind: str, asker: Asker, cursor: str | None) -> Page:
+        self.listed.append((kind, asker, cursor))
+        return Page(self.parts, self.next_cursor, 1500, "public")
+
+    @contextmanager
+    def watch(self, asker: Asker, notify: Callable[[Change], None]) -> Iterator[None]:
+        entry = (asker, notify)
+        self.watching.append(entry)
+        try:
+            yield
+        finally:
+            self.watching.remove(entry)
+
+    def change(self, *changes: Change) -> None:
+        for change in changes:
+            for _, notify in self.watching:
+                notify(change)
+
+
+class Talk:
+    """The host's end. ``heard`` is every frame that came, as it was written; ``hear`` waits for the next one."""
+
+    def __init__(self, channel: MemoryChannel) -> None:
+        self.channel = channel
+        self.heard: list[bytes] = []
+        self.stop = trio.Event()
+        self.ended = trio.Event()
+        self.asked: dict[str, tuple[str, str | None]] = {}
+        self._audit = HostAudit()
+        self._next = 0
+        self._more = trio.Event()
+
+    async def write(self, *lines: bytes) -> None:
+        """Lines as they are."""
+        for line in lines:
+            await self.channel.send(line)
+
+    async def say(self, *frames: Any) -> None:
+        await self.write(*(self._note(frame) for frame in frames))
+
+    async def ask(self, id: Any, method: str, params: Any = None, *, revision: str | None = None, **meta: Any) -> None:
+        """A request: modern with a modern ``revision``, otherwise without any envelope. ``meta`` joins ``_meta``."""
+        params = dict(params or {})
+        if revision is not None and is_modern(revision):
+            meta = {
+                PROTOCOL_VERSION: revision,
+                CLIENT_CAPABILITIES: {},
+                CLIENT_INFO: {"name": "h", "version": "1"},
+            } | meta
+        if meta:
+            params["_meta"] = meta
+        await self.say({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+    async def notify(self, method: str, params: Any = None) -> None:
+        await self.say({"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})})
+
+    async def call(self, id: Any, revision: str | None = None, **meta: Any) -> None:
+        await self.ask(id, "tools/call", {"name": "one__echo", "arguments": {"x": 1.0}}, revision=revision, **meta)
+
+    async def shake(self, revision: str, **params: Any) -> Any:
+        """A whole handshake; the result of ``initialize``."""
+        said = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "h", "version": "1"}} | params
+        await self.ask("shake", "initialize", said)
+        answer = await self.hear()
+        await self.notify("notifications/initialized")
+        await trio.testing.wait_all_tasks_blocked()
+        return answer["result"]
+
+    async def hear(self) -> Any:
+        """The next frame (or batch) that was not heard yet."""
+        while self._next == len(self.heard):
+            self._more = trio.Event()
+            await self._more.wait()
+        self._next += 1
+        return json.loads(self.heard[self._next - 1])
+
+    async def hear_all(self) -> list[Any]:
+        """All frames that come until nothing moves any more."""
+        await trio.testing.wait_all_tasks_blocked()
+        frames = [json.loads(line) for line in self.heard[self._next :]]
+        self._next = len(self.heard)
+        return frames
+
+    async def listen(self) -> None:
+        """Take what comes, for as long as something does."""
+        while messages := await self.channel.receive():
+            for message in messages:
+                assert isinstance(message, bytes)
+                self.heard.append(message)
+                value = json.loads(message)
+                for frame in value if isinstance(value, list) else [value]:
+                    self._check(frame)
+            self._more.set()
+
+    def _note(self, value: Any) -> bytes:
+        for frame in value if isinstance(value, list) else [value]:
+            if isinstance(frame, dict) and "id" in frame and "method" in frame:
+                meta = frame["params"].get("_meta", {}) if isinstance(frame.get("params"), dict) else {}
+                version = meta.get(PROTOCOL_VERSION)
+                revision = LATEST_MODERN if version is not None else self._audit.revision
+                self.asked.setdefault(json.dumps(frame["id"]), (frame["method"], revision))
+        return json.dumps(value, ensure_ascii=False).encode()
+
+    def _check(self, frame: dict[str, Any]) -> None:
+        """Hold a frame against the schema of its revision."""
+        if "method" in frame:
+            self._audit.notification(frame, next((one for _, one in self.asked.values() if one), None))
+        elif "id" in frame and (asked := self.asked.get(json.dumps(frame["id"]))):
+            self._audit.response(frame, *asked)
+        assert not self._audit.problems, self._audit.problems
+
+
+@asynccontextmanager
+async def open_talk(
+    gateway: FakeGateway, *, drain: float = 0, listens: bool = True, max_pending: int = 1 << 20
+) -> AsyncIterator[Talk]:
+    """Serve one connection of ``gateway``; on leaving, the host closes it and everything must have ended."""
+    ours, theirs = memory_channel_pair(max_pending=max_pending)
+    talk = Talk(ours)
+
+    async def serve() -> None:
+        with theirs:
+            await serve_channel(gateway, theirs, host="test", drain=lambda: drain, stop=talk.stop)  # type: ignore[arg-type]
+        talk.ended.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        if listens:
+            nursery.start_soon(talk.listen)
+        yield talk
+        ours.close()
+    assert not gateway.watching
+    assert all(call.state in ("done", "cancelled", "new") for call in gateway.calls)
