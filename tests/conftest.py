@@ -39,7 +39,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         failure: BaseException = group
         while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
             failure = failure.exceptions[0]
-        raise failure  # noqa: B904 the group says nothing more
+        raise failure from None  # the group says nothing more
     return True
 
 

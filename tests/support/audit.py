@@ -7,17 +7,11 @@ host as frames arrive.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcpx.spec.meta import PROTOCOL_VERSION, REQUEST_KEYS, SUBSCRIPTION_ID
 from mcpx.spec.revisions import LATEST_MODERN, REVISIONS, V2024_11_05, V2025_11_25, is_legacy, is_modern
-
-try:
-    from tests.support.schemas import validate
-except ImportError:
-
-    def validate(*_, **__): ...
-
+from tests.support.schemas import SchemaFault, validate
 
 if TYPE_CHECKING:
     from tests.support.scripted import Scripted
@@ -25,11 +19,13 @@ if TYPE_CHECKING:
 OPENING = frozenset({"server/discover", "initialize"})
 
 
-def invalid(frame: dict[str, Any], revision: str, sender: str, method: str | None = None) -> list[str]:
+def invalid(
+    frame: dict[str, Any], revision: str, sender: Literal["client", "server"], method: str | None = None
+) -> list[str]:
     """The schema's objections to one frame, at most one."""
     try:
         validate(frame, revision, sender=sender, method=method)
-    except AssertionError as error:
+    except SchemaFault as error:
         return [f"{json.dumps(frame)[:2000]} is not valid in {revision}: {error}"]
     return []
 
@@ -101,7 +97,7 @@ class _ProcessAudit:
             if REQUEST_KEYS & meta.keys():
                 self._wrong(f"reserved keys in a legacy {method}")
         if revision in REVISIONS:
-            self.problems += invalid(frame, revision, "host")
+            self.problems += invalid(frame, revision, "client")
 
     def _notified(self, frame: dict[str, Any]) -> None:
         method = frame["method"]
@@ -115,7 +111,7 @@ class _ProcessAudit:
             asked = self.ids.get(json.dumps(frame["params"].get("requestId")))
             if asked is None or asked in OPENING:
                 self._wrong(f"cancels {asked or 'what was never asked'}")
-        self.problems += invalid(frame, self.revision or LATEST_MODERN, "host")
+        self.problems += invalid(frame, self.revision or LATEST_MODERN, "client")
 
     def _answered(self, frame: dict[str, Any]) -> None:
         key = json.dumps(frame.get("id"))
@@ -123,7 +119,7 @@ class _ProcessAudit:
         if method is None:
             self._wrong(f"answers what was never asked: {json.dumps(frame)[:200]}")
         elif self.revision is not None:
-            self.problems += invalid(frame, self.revision, "host", method)
+            self.problems += invalid(frame, self.revision, "client", method)
 
     def sent(self, text: str) -> None:
         frame = json.loads(text)
@@ -171,7 +167,7 @@ class HostAudit:
             if not is_legacy(str(revision)):
                 self._wrong(f"initialize was answered with {revision}")
                 return
-        self.problems += invalid(frame, revision or V2024_11_05, "upstream", method)
+        self.problems += invalid(frame, revision or V2024_11_05, "server", method)
 
     def _unknown(self, frame: dict[str, Any]) -> None:
         """An answer to nothing that is in flight: only an error without a usable id may be that."""
@@ -182,7 +178,7 @@ class HostAudit:
         if bare != ("id" not in frame):
             self._wrong(f"{'an' if 'id' in frame else 'no'} id in an error for an unknown request: {json.dumps(frame)}")
         if bare:
-            self.problems += invalid(frame, V2025_11_25, "upstream")
+            self.problems += invalid(frame, V2025_11_25, "server")
 
     def notification(self, frame: dict[str, Any], revision: str | None) -> None:
         """A notification; ``revision`` is that of the request it belongs to, where it belongs to one."""
@@ -191,11 +187,11 @@ class HostAudit:
         if revision is None:
             self._wrong(f"{frame['method']} though nobody shook hands")
             return
-        self.problems += invalid(frame, revision, "upstream")
+        self.problems += invalid(frame, revision, "server")
 
     def request(self, frame: dict[str, Any]) -> None:
         """A request of mcpx to its host."""
         if self.revision is None:
             self._wrong(f"{frame['method']} though nobody shook hands")
         else:
-            self.problems += invalid(frame, self.revision, "upstream")
+            self.problems += invalid(frame, self.revision, "server")

@@ -21,7 +21,7 @@ from tests.support.audit import HostAudit
 from tests.support.waiting import PATIENCE, Changes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 INFO = {"name": "fake-down", "version": "3.2.1"}
 UNSAID: Any = object()
@@ -383,6 +383,15 @@ async def open_host(command: Sequence[str], *, env: dict[str, str], cwd: Path) -
         for stream in (process.stdin, process.stdout, process.stderr):
             with trio.move_on_after(1, shield=True):
                 await stream.aclose()
+
+
+async def gone(pids: Iterable[int], within: float = ENOUGH) -> None:
+    """Wait until none of these processes runs; nothing tells of the end of one that is not a child."""
+    with trio.move_on_after(within):
+        while any(alive(pid) for pid in pids):  # noqa: ASYNC110
+            await trio.sleep(0.02)
+        return
+    raise AssertionError(f"still there after {within} s: {[pid for pid in pids if alive(pid)]}")
 
 
 def alive(pid: int) -> bool:

@@ -14,7 +14,7 @@ The script is one JSON object; ``Scripted`` in ``scripted.py`` writes it. Its ke
 ``starts``                 overrides of the script for the first, second, ... start; the last one stays
 ``lock``                   once ``server/discover`` was answered, ``initialize`` is refused
 ``ignoreCancelled``        a cancelled request is answered all the same
-``signals``                names of signals that are recorded and otherwise ignored
+``signals``                steps per name of a signal that is caught; an empty list ignores it
 ``crlf``, ``spell``        how it writes: lines ending in CRLF; ids as ``string`` or ``float``
 ``record``                 a socket, or a file, to which it writes what it sees and does
 ``count``                  a file in which it counts its starts
@@ -137,10 +137,12 @@ class Fake:
     # -- the loop
 
     def run(self):
-        for name in self.script.get("signals", ()):
-            signal.signal(
-                getattr(signal, name), lambda number, _: self.record.write("signal", signal.Signals(number).name)
-            )
+        self.wake = os.pipe()
+        for end in self.wake:
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self.wake[1])  # a signal ends the select below
+        for name in self.script.get("signals", {}):
+            signal.signal(getattr(signal, name), self.signalled)
         self.record.write(
             "start",
             {
@@ -158,10 +160,9 @@ class Fake:
             self.advance()
             wait = max(0.0, self.due[0][0] - time.monotonic()) if self.due else None
             sources = ([0] if reading and self.ready else []) + ([self.record.socket] if self.record.socket else [])
-            if not sources and wait is None:
-                signal.pause()
-                continue
-            readable, _, _ = select.select(sources, [], [], wait)
+            readable, _, _ = select.select([*sources, self.wake[0]], [], [], wait)
+            if self.wake[0] in readable:
+                os.read(self.wake[0], 4096)
             if self.record.socket in readable:
                 for order in self.record.orders():
                     self.obey(order)
@@ -181,7 +182,9 @@ class Fake:
                     self.receive(line)
 
     def signalled(self, number, _):
-        self.record.write("signal", signal.Signals(number).name)
+        name = signal.Signals(number).name
+        self.record.write("signal", name)
+        self.begin(self.steps(self.script["signals"][name], None), None)
 
     def open(self):
         """The steps of the start; nothing is read until they are done."""
@@ -409,6 +412,12 @@ def step_result(fake, request, value):
 
 def step_raw(fake, request, text):
     fake.reply(request, "result", text)
+
+
+def step_batch(fake, request, frames):
+    """The default answer and other frames, as one JSON-RPC batch."""
+    answer = {"jsonrpc": "2.0", "id": request.id, "result": fake.answer(request)}
+    fake.write(json.dumps([*frames, answer]))
 
 
 def step_error(fake, request, error):
