@@ -25,7 +25,13 @@ async def open_crew() -> AsyncGenerator[trio.Nursery]:
     raised: BaseException | None = None
     try:
         async with trio.open_nursery() as outer:
-            crew = await outer.start(_hold)
+            # Not `start`: cancelled, that would wait for a task which is already shielded.
+            opened = trio.Event()
+            nurseries: list[trio.Nursery] = []
+            outer.start_soon(_hold, nurseries, opened)
+            with trio.CancelScope(shield=True):
+                await opened.wait()
+            (crew,) = nurseries
             try:
                 yield crew
             except BaseException as error:
@@ -40,9 +46,10 @@ async def open_crew() -> AsyncGenerator[trio.Nursery]:
         raise raised
 
 
-async def _hold(*, task_status: trio.TaskStatus[trio.Nursery]) -> None:
+async def _hold(nurseries: list[trio.Nursery], opened: trio.Event) -> None:
     """Keep a shielded nursery open until cancelled; it has to be a task's own, or it would shield the body as well."""
     async with trio.open_nursery() as crew:
         crew.cancel_scope.shield = True
-        task_status.started(crew)
+        nurseries.append(crew)
+        opened.set()
         await trio.sleep_forever()

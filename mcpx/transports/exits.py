@@ -6,6 +6,7 @@ import math
 import os
 import select
 import sys
+from contextlib import suppress
 
 import trio
 
@@ -18,6 +19,9 @@ async def wait_exited(pid: int) -> None:
     if hasattr(os, "pidfd_open"):
         try:
             pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:  # where SIGCHLD is ignored the kernel has reaped it
+            await trio.lowlevel.checkpoint()
+            return
         except OSError:  # an older kernel, or a sandbox that forbids the call
             await _wait_in_thread(pid)
             return
@@ -33,14 +37,11 @@ async def wait_exited(pid: int) -> None:
 
 async def _wait_in_thread(pid: int) -> None:
     """One thread per child, never more: whoever waits does so once. An abandoned one ends with the child."""
-    await trio.to_thread.run_sync(
-        os.waitid,
-        os.P_PID,
-        pid,
-        os.WEXITED | os.WNOWAIT,
-        abandon_on_cancel=True,
-        limiter=trio.CapacityLimiter(math.inf),
-    )
+    limiter = trio.CapacityLimiter(math.inf)
+    with suppress(ChildProcessError):  # where SIGCHLD is ignored the kernel has reaped it
+        await trio.to_thread.run_sync(
+            os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT, abandon_on_cancel=True, limiter=limiter
+        )
 
 
 async def _wait_kqueue(pid: int) -> None:

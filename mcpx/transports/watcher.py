@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mcpx.transports")
 
+SHELL = "/bin/sh"
 EXIT_LIMIT = 0.2  # seconds that leaving waits for the watcher, which has nothing left to do then
 
 # POSIX shell and `sleep` only. $1 and $2 are the two waits in whole seconds. A group that was seen to be empty is
@@ -75,6 +76,11 @@ class Watcher:
         self._starting = trio.Lock()
         self._impossible = os.name != "posix"
 
+    @property
+    def pid(self) -> int | None:
+        """The shell's process id, once one was started."""
+        return None if self._process is None else self._process.pid
+
     async def ensure_running(self) -> None:
         """Start the watcher, or start it again if it has gone. Where there is no shell, say so once and do without."""
         async with self._starting:
@@ -84,7 +90,7 @@ class Watcher:
             ours, pipe = os.pipe()
             try:
                 self._process = await trio.lowlevel.open_process(
-                    ["/bin/sh", "-c", _SCRIPT, "mcpx-watcher", *self._waits],
+                    [SHELL, "-c", _SCRIPT, "mcpx-watcher", *self._waits],
                     stdin=ours,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

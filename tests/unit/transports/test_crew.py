@@ -74,3 +74,21 @@ async def test_a_crash_hides_nothing_that_the_body_raises() -> None:
                 await trio.sleep_forever()
             finally:
                 raise KeyError
+
+
+async def test_a_crew_opened_under_a_cancellation_works_and_ends_as_well() -> None:
+    worked = trio.Event()
+
+    async def work() -> None:
+        await trio.lowlevel.checkpoint()
+        worked.set()
+        await trio.sleep_forever()
+
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        async with open_crew() as crew:
+            crew.start_soon(work)
+            with trio.CancelScope(shield=True):
+                await worked.wait()
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
