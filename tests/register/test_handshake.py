@@ -193,7 +193,7 @@ async def test_lv_08_an_upstream_on_a_foreign_revision_is_disconnected(stage: St
 
 async def test_lv_09_the_latest_legacy_revision_is_offered(stage: Stage) -> None:
     """initialize to an upstream offers 2025-11-25, and what the upstream offers instead is agreed on."""
-    uppers = [stage.upstream(f"s{revision[:4]}", revision) for revision in LEGACY]
+    uppers = [stage.upstream(f"s{n}", revision) for n, revision in enumerate(LEGACY)]
     async with stage.mcpx(*uppers) as host:
         await host.open(LATEST_LEGACY)
         assert len(await host.names()) == len(LEGACY)
@@ -229,7 +229,7 @@ async def test_lv_10_a_request_before_any_handshake_is_served(stage: Stage) -> N
             "x-own": "kept",
         }
         result = (await host.call("one__echo")).result
-        assert result == {"content": [{"type": "text", "text": '{"a":1}'}]}
+        assert result == {"content": [{"type": "text", "text": '{"a": 1}'}]}
 
 
 async def test_lv_13_initialized_is_taken_silently_in_any_era(stage: Stage) -> None:

@@ -18,7 +18,7 @@ from mcpx.spec.revisions import (
     V2025_11_25,
     is_modern,
 )
-from tests.support.scripted import PROMPT, RESOURCE, TOOL
+from tests.support.scripted import PROMPT, RESOURCE
 
 if TYPE_CHECKING:
     from tests.support.fake_down import Host
@@ -91,21 +91,6 @@ async def test_lv_17_icons_go_to_revisions_that_have_them(stage: Stage) -> None:
     assert _have(infos, "icons") == _since(V2025_11_25)
     for revision in _since(V2025_11_25):
         assert infos[revision]["icons"] == [DATA_ICON, HTTPS_ICON]
-
-
-async def test_lv_17_unsafe_icons_of_items_are_dropped(stage: Stage) -> None:
-    """Tools keep the icons with safe URIs, where the revision has icons at all."""
-    tools = [{**TOOL, "icons": [*UNSAFE, HTTPS_ICON]}, {**TOOL, "name": "bad", "icons": UNSAFE}]
-    async with stage.mcpx(stage.upstream("one", tools=tools)) as host:
-        for revision in REVISIONS:
-            await host.open(revision)
-            mixed, bad = await host.all_items("tools/list", "tools")
-            if revision in _since(V2025_11_25):
-                assert mixed["icons"] == [HTTPS_ICON]
-                assert not bad.get("icons")
-            else:
-                assert "icons" not in mixed
-                assert "icons" not in bad
 
 
 @pytest.mark.parametrize("passthrough", [False, True])

@@ -29,7 +29,7 @@ UI = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}
 
 
 async def _raw(
-    host: Host, method: str, params: dict[str, Any], ident: Any = "raw", revision: str = LATEST_MODERN
+    host: Host, method: str, params: dict[str, Any], ident: Any = "raw", revision: str | None = LATEST_MODERN
 ) -> Incoming:
     """A request with exactly these params."""
     frame = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
@@ -129,10 +129,10 @@ async def test_lv_25_discover_always_answers(stage: Stage) -> None:
     """server/discover is answered first of all, after a handshake, bare or in its envelope, without an upstream."""
     one = stage.upstream("one")
     async with stage.mcpx(one) as host:
-        bare = [await _raw(host, "server/discover", {}, "bare first")]
+        bare = [await _raw(host, "server/discover", {}, "bare first", None)]
         modern = [await host.request("server/discover", revision=LATEST_MODERN)]
         await host.initialize(V2024_11_05)
-        bare.append(await _raw(host, "server/discover", {}, "bare later"))
+        bare.append(await _raw(host, "server/discover", {}, "bare later", V2024_11_05))
         modern.append(await host.request("server/discover", revision=LATEST_MODERN))
         for answer in bare + modern:
             assert answer.result["supportedVersions"] == list(SUPPORTED)
@@ -248,7 +248,7 @@ async def test_lv_36_an_absent_result_type_means_complete(stage: Stage) -> None:
         assert (await host.call("one__echo", revision=None)).result == {"content": []}
 
 
-@pytest.mark.parametrize("value", ['"task"', '"Complete"', '""', "7", "null", "{}"])
+@pytest.mark.parametrize("value", ['"task"', '"Complete"', '""', "7"])
 async def test_lv_36_an_unknown_result_type_is_an_error(stage: Stage, value: str) -> None:
     """A result whose resultType mcpx does not know reaches no host; the error names the server and the value."""
     one = stage.upstream("one", LATEST_MODERN, calls={"echo": [{"raw": f'{{"content":[],"resultType":{value}}}'}]})
@@ -276,7 +276,7 @@ async def test_lv_36_input_is_required_by_three_methods_only(stage: Stage) -> No
         await host.all_items("prompts/list", "prompts")
         error = (await host.request("completion/complete", ref)).error
         assert error["code"] == -32603
-        assert "input_required" in error["data"]["reason"]
+        assert "completion/complete" in error["data"]["reason"]
 
 
 async def test_lv_37_ids_are_never_reused_upstream(stage: Stage) -> None:

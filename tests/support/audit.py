@@ -14,6 +14,7 @@ from mcpx.spec.revisions import LATEST_MODERN, REVISIONS, V2024_11_05, V2025_11_
 from tests.support.schemas import SchemaFault, validate
 
 if TYPE_CHECKING:
+    from tests.support.fake_down import Asked
     from tests.support.scripted import Scripted
 
 OPENING = frozenset({"server/discover", "initialize"})
@@ -153,15 +154,18 @@ class HostAudit:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.revision: str | None = None  # of the last handshake
+        self.era_known = False  # there was a handshake or a modern request
 
     def _wrong(self, what: str) -> None:
         self.problems.append(f"to the host: {what}")
 
-    def response(self, frame: dict[str, Any], method: str | None, revision: str | None) -> None:
-        """A result or an error; ``method`` and ``revision`` are those of the request, where it is known."""
-        if method is None:
+    def response(self, frame: dict[str, Any], asked: Asked | None) -> None:
+        """A result or an error, and the request that it answers, where there is one."""
+        if asked is None:
             self._unknown(frame)
             return
+        method, revision = asked.method, asked.revision
+        self.era_known = self.era_known or is_modern(str(revision))
         if method == "initialize" and "result" in frame:
             self.revision = revision = frame["result"].get("protocolVersion")
             if not is_legacy(str(revision)):
@@ -174,7 +178,7 @@ class HostAudit:
         if "error" not in frame or frame.get("id") is not None:
             self._wrong(f"an answer to nothing that is asked: {json.dumps(frame)[:500]}")
             return
-        bare = self.revision == V2025_11_25
+        bare = self.revision == V2025_11_25 or (self.revision is None and self.era_known)
         if bare != ("id" not in frame):
             self._wrong(f"{'an' if 'id' in frame else 'no'} id in an error for an unknown request: {json.dumps(frame)}")
         if bare:

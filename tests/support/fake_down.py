@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -147,7 +148,8 @@ class Host:
     def expect(self, frame: dict[str, Any], revision: str | None = None) -> Asked:
         """Wait for the answer to a request that the test sends by its own means."""
         key = json.dumps(frame["id"])
-        token = (frame.get("params") or {}).get("_meta", {}).get("progressToken")
+        params = frame.get("params")
+        token = params.get("_meta", {}).get("progressToken") if isinstance(params, dict) else None
         asked = Asked(self, key, frame["method"], revision, token)
         self._asked.setdefault(key, []).append(asked)
         return asked
@@ -252,7 +254,7 @@ class Host:
             self.changes.tell()
         if buffer:
             self.noise.append(bytes(buffer))
-        self.eof_at = trio.current_time()
+        self.eof_at = time.monotonic()
         self.changes.tell()
 
     async def read_log(self) -> None:
@@ -272,7 +274,7 @@ class Host:
         if not all(isinstance(frame, dict) and frame.get("jsonrpc") == "2.0" for frame in frames) or not frames:
             self.noise.append(line)
             return
-        incoming = [Incoming(trio.current_time(), line, frame) for frame in frames]
+        incoming = [Incoming(time.monotonic(), line, frame) for frame in frames]
         if isinstance(value, list):
             self.batches.append(incoming)
         for one in incoming:
@@ -291,7 +293,7 @@ class Host:
         else:
             queue = self._asked.get(json.dumps(frame.get("id")), [])
             asked = queue.pop(0) if queue else None
-            self._audit.response(frame, asked.method if asked else None, asked.revision if asked else None)
+            self._audit.response(frame, asked)
             if asked is None:
                 self.strays.append(incoming)
             else:
@@ -316,18 +318,18 @@ class Host:
 
     async def close_stdin(self) -> None:
         assert self.process.stdin is not None
-        self.stopped_at = trio.current_time()
+        self.stopped_at = time.monotonic()
         await self.process.stdin.aclose()
 
     def signal(self, number: int) -> None:
-        self.stopped_at = trio.current_time()
+        self.stopped_at = time.monotonic()
         os.kill(self.process.pid, number)
 
     async def wait(self, within: float = ENOUGH) -> int:
         """Wait until the process has ended and all that it wrote was read; its exit status."""
         with trio.move_on_after(within):
             status = await self.process.wait()
-            self.ended_at = self.ended_at or trio.current_time()
+            self.ended_at = self.ended_at or time.monotonic()
             await self.changes.until(lambda: self.eof_at is not None, "the end of its stdout", within)
             return status
         raise AssertionError(f"the process has not ended within {within} s:\n{self.log}")
