@@ -307,7 +307,7 @@ class _Connection:
         return answer.error(slot.id, Refused("mcpx is stopping"), slot.inbound.method, slot.inbound.revision)
 
     def _refusal(self, id: Raw | None, error: McpxError, method: str = "") -> bytes:
-        return answer.error(id, error, method, self._state.spoken)
+        return answer.error(id, error, method, self._state.revision)
 
     async def _refuse(self, refusal: bytes) -> None:
         """Send an error without holding up the reader, unless a host that does not read leaves too many unread."""

@@ -47,8 +47,14 @@ class HostState:
     def __init__(self, name: str, assumed: str) -> None:
         self.name = name
         self.legacy = Handshake(assumed, Asker(name))
-        self.spoken: str | None = None  # the revision of its last request; None before the first
         self._envelope: tuple[tuple[Raw | None, ...], str, Asker] | None = None
+
+    @property
+    def revision(self) -> str | None:
+        """The revision in which the host is told what belongs to no request of its; ``None`` before any is known."""
+        if self.legacy.agreed:
+            return self.legacy.revision
+        return self._envelope[1] if self._envelope is not None else None
 
     def read(self, method: str, params: Raw | UnsetType) -> Inbound:
         """Read a request's metadata. An ``initialize`` takes effect with this.
@@ -57,11 +63,8 @@ class HostState:
         version that is not spoken.
         """
         if method == "initialize":
-            inbound = self._initialize(_object(params) or {})
-        else:
-            inbound = self._read(method, _members(params))
-        self.spoken = inbound.revision
-        return inbound
+            return self._initialize(_object(params) or {})
+        return self._read(method, _members(params))
 
     def _read(self, method: str, params: dict[str, Raw]) -> Inbound:
         legacy = self.legacy

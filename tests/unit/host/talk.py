@@ -15,11 +15,11 @@ from mcpx.gateway.gateway import Page, Part
 from mcpx.host.connection import serve_channel
 from mcpx.settings import Limits, Settings
 from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
-from mcpx.spec.revisions import LATEST_MODERN, is_modern
+from mcpx.spec.revisions import LATEST_MODERN, V2024_11_05, is_modern
 from mcpx.transports.ladder import ExitPlan
 from mcpx.transports.memory import MemoryChannel, memory_channel_pair
 from mcpx.upstream.call import Asker, Change, Event, Identity, Reply, Request
-from tests.support.audit import HostAudit
+from tests.support.schemas import validate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -131,7 +131,7 @@ class Talk:
         self.stop = trio.Event()
         self.ended = trio.Event()
         self.asked: dict[str, tuple[str, str | None]] = {}
-        self._audit = HostAudit()
+        self._revision: str | None = None  # of the last handshake
         self._next = 0
         self._more = trio.Event()
 
@@ -202,17 +202,20 @@ class Talk:
             if isinstance(frame, dict) and "id" in frame and "method" in frame:
                 meta = frame["params"].get("_meta", {}) if isinstance(frame.get("params"), dict) else {}
                 version = meta.get(PROTOCOL_VERSION)
-                revision = LATEST_MODERN if version is not None else self._audit.revision
+                revision = LATEST_MODERN if version is not None else self._revision
                 self.asked.setdefault(json.dumps(frame["id"]), (frame["method"], revision))
         return json.dumps(value, ensure_ascii=False).encode()
 
     def _check(self, frame: dict[str, Any]) -> None:
-        """Hold a frame against the schema of its revision."""
+        """Hold a frame against the schema of its revision; one that is for nobody has none."""
         if "method" in frame:
-            self._audit.notification(frame, next((one for _, one in self.asked.values() if one), None))
-        elif "id" in frame and (asked := self.asked.get(json.dumps(frame["id"]))):
-            self._audit.response(frame, *asked)
-        assert not self._audit.problems, self._audit.problems
+            revision = self._revision or next((one for _, one in self.asked.values() if one), V2024_11_05)
+            validate(frame, revision, sender="server")
+        elif (asked := self.asked.get(json.dumps(frame.get("id")))) is not None:
+            method, revision = asked
+            if method == "initialize" and "result" in frame:
+                self._revision = revision = frame["result"]["protocolVersion"]
+            validate(frame, revision or V2024_11_05, sender="server", method=method)
 
 
 @asynccontextmanager
