@@ -50,7 +50,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
         float,
         _limit("seconds", "from spawn to usable; `npx` and `uvx` download on their first start", least=MOMENT),
     ] = 60.0
-    list_timeout: Annotated[float, _limit("seconds", "how long a host's list waits for slow servers", least=0)] = 10.0
+    list_timeout: Annotated[
+        float, _limit("seconds", "how long a host's list waits for slow servers", least=0, level="gateway")
+    ] = 10.0
     call_timeout: Annotated[
         float,
         _limit("seconds", "idle limit of a call; progress resets it", least=MOMENT, key="callTimeout.idle"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from mcpx.cli.builtins import BUILTINS
-from mcpx.cli.examine import Finding, examine
+from mcpx.cli.examine import SILENT, Finding, examine
 from mcpx.cli.log import log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import load_configuration
@@ -28,7 +28,7 @@ def check(config: str | None) -> int:
     print(f"Configuration: {settings.source or 'none found, so the built-in demo server'}")
     secrets = secrets_of(settings.servers)
     failed: list[str] = []
-    with log_to_stderr("warning", secrets=secrets) as lines:
+    with log_to_stderr("warning", secrets=secrets, silent=SILENT) as lines:
         status = run_logged(_check_all, settings, Redactor(secrets), failed, lines=lines)
     for name in loaded.disabled:
         print(f"  off     {name}")
@@ -60,9 +60,6 @@ def _reason(error: BaseException) -> str:
 
 
 def _describe(finding: Finding) -> str:
-    offered = ", ".join(
-        f"{count} {kind if count != 1 else kind[:-1]}" for kind, count in finding.counts.items() if count
-    )
-    return ", ".join(
-        part for part in (finding.identity, f"{finding.era} {finding.revision}", offered or "nothing") if part
-    )
+    noise = f"{finding.noise} lines on stdout that are no messages" if finding.noise else ""
+    parts = (finding.identity, f"{finding.era} {finding.revision}", finding.offers, noise)
+    return ", ".join(part for part in parts if part)

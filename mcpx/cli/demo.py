@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import trio
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpx.transports.channel import Channel
 
 PATIENCE = 30.0  # seconds for the whole show; it takes about one
-SHOWN = 400  # characters of a frame that are printed
+WIDTH = 96  # characters of a line; with what stands before it a terminal of 100 columns shows it whole
 INFO = {"name": "mcpx-demo", "version": __version__}
 TEXT = "hello from either era"
 
@@ -53,14 +53,13 @@ async def _show() -> None:
         ) as process:
             with trio.move_on_after(PATIENCE) as patience:
                 host = _Host(process.channel)
-                await _play_legacy(host)
-                await _play_modern(host)
+                await _play_modern(host, await _play_legacy(host))
             if patience.cancelled_caught:
                 words = process.last_words()
                 raise DemoFailed(
                     f"mcpx did not answer within {PATIENCE:g} s" + (f"; it said: {words}" if words else "")
                 )
-    print("\nBoth hosts got their answer from one server, on one pipe. The README says how to put your own behind it.")
+    print("\nOne server, on one pipe, answered a host of each era. The README says how to put your own behind mcpx.")
 
 
 def _environment(folder: str) -> dict[str, str]:
@@ -86,7 +85,7 @@ class _Host:
             for message in messages:
                 if not isinstance(message, bytes):
                     raise DemoFailed("mcpx sent a message that is too large")
-                _print_frame("host <- mcpx", message)
+                _print_frame("mcpx -> host", message)
                 frame = msgspec.json.decode(message)
                 if frame.get("id") == self._last_id:
                     if "result" not in frame:
@@ -104,30 +103,63 @@ class _Host:
         await self._channel.send(data)
 
 
-async def _play_legacy(host: _Host) -> None:
+async def _play_legacy(host: _Host) -> str:
+    """A handshake, a list, a call; returns the name of the tool that was called."""
     print(f"\nA host of the legacy era ({LATEST_LEGACY}): a handshake, then requests.")
     await host.request("initialize", {"protocolVersion": LATEST_LEGACY, "capabilities": {}, "clientInfo": INFO})
     await host.notify("notifications/initialized")
-    await _call_echo(host, {})
-
-
-async def _play_modern(host: _Host) -> None:
-    print(f"\nA host of the modern era ({LATEST_MODERN}): no handshake, every request says who asks.")
-    own = {meta.PROTOCOL_VERSION: LATEST_MODERN, meta.CLIENT_CAPABILITIES: {}, meta.CLIENT_INFO: INFO}
-    await host.request("server/discover", {"_meta": own})
-    await _call_echo(host, {"_meta": own})
-
-
-async def _call_echo(host: _Host, extra: dict[str, Any]) -> None:
-    tools = (await host.request("tools/list", extra))["tools"]
+    tools = (await host.request("tools/list", {}))["tools"]
     name = next((tool["name"] for tool in tools if tool["name"].endswith("echo")), None)
     if name is None:
         raise DemoFailed("the demo server has no tool that echoes")
+    await _call(host, name, {})
+    return name
+
+
+async def _play_modern(host: _Host, name: str) -> None:
+    print(f"\nA host of the modern era ({LATEST_MODERN}): no handshake, every request says who asks.")
+    own = {meta.PROTOCOL_VERSION: LATEST_MODERN, meta.CLIENT_CAPABILITIES: {}, meta.CLIENT_INFO: INFO}
+    await host.request("server/discover", {"_meta": own})
+    await _call(host, name, {"_meta": own})
+
+
+async def _call(host: _Host, name: str, extra: dict[str, Any]) -> None:
     result = await host.request("tools/call", {"name": name, "arguments": {"text": TEXT}, **extra})
     if not any(TEXT in block.get("text", "") for block in result["content"]):
-        raise DemoFailed(f"{name} did not echo")
+        raise DemoFailed(f"{name} did not say back what it was told")
 
 
 def _print_frame(direction: str, data: bytes) -> None:
-    text = data.decode(errors="replace")
-    print(f"  {direction}  {text if len(text) <= SHOWN else f'{text[:SHOWN]}... ({len(text)} characters)'}")
+    print(f"  {direction}")
+    for line in readable(msgspec.json.decode(data)):
+        print(f"    {line}")
+
+
+def readable(value: Any, width: int = WIDTH, label: str = "") -> list[str]:
+    """JSON, behind a label, in lines of at most ``width`` characters where that can be; what fits on one is on one.
+
+    Of a list of objects only the first is shown.
+    """
+    flat = label + json.dumps(value, ensure_ascii=False)
+    if len(flat) <= width:
+        return [flat]
+    if not isinstance(value, (dict, list)):
+        return [f"{flat[: width - 4]}...{flat[-1]}"]
+    members, hidden = _members(value)
+    lines: list[str] = []
+    for number, (name, member) in enumerate(members, 1):
+        lines += [f"  {line}" for line in readable(member, width - 3, name)]
+        if number < len(members) or hidden:
+            lines[-1] += ","
+    if hidden:
+        lines.append(f"  ... {hidden} more")
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return [label + opening, *lines, closing]
+
+
+def _members(value: Any) -> tuple[list[tuple[str, Any]], int]:
+    """What of an object or a list is shown, each with its label, and how much is not."""
+    if isinstance(value, dict):
+        return [(f"{json.dumps(key)}: ", member) for key, member in cast("dict[str, Any]", value).items()], 0
+    shown = value[:1] if isinstance(value[0], dict) else value
+    return [("", member) for member in shown], len(value) - len(shown)

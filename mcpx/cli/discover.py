@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mcpx.cli.builtins import BUILTINS
-from mcpx.cli.examine import Finding, examine
+from mcpx.cli.examine import SILENT, Finding, examine
 from mcpx.cli.log import log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import choose
@@ -25,7 +25,7 @@ def discover(target: str | None, command: Sequence[str] | None, config: str | No
     if target is None and command is None:
         raise ConfigError(['name a configured server, or give a command behind "--"'])
     settings = choose(target, command, config).settings
-    with log_to_stderr("warning", secrets=secrets_of(settings.servers)) as lines:
+    with log_to_stderr("warning", secrets=secrets_of(settings.servers), silent=SILENT) as lines:
         return run_logged(_discover, settings, as_json, lines=lines)
 
 
@@ -43,7 +43,7 @@ def _render(finding: Finding) -> str:
         "revision": finding.revision,
         "speaks": ", ".join(finding.revisions),
         "capabilities": ", ".join(finding.capabilities),
-        "offers": ", ".join(f"{count} {kind}" for kind, count in finding.counts.items()),
+        "offers": finding.offers,
         "instructions": " ".join((finding.instructions or "").split()),
     }
     return "\n".join(f"{name + ':':<14}{value}" for name, value in rows.items() if value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import Raw
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mcpx.upstream.session import Session
     from mcpx.upstream.target import Builtins
 
+SILENT = ("mcpx.upstream",)  # the logger whose errors come back as exceptions, and would be told twice
 KINDS: tuple[ListKind, ...] = ("tools", "prompts", "resources", "templates")
 
 
@@ -32,6 +33,13 @@ class Finding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     capabilities: dict[str, Any] = {}
     instructions: str | None = None
     counts: dict[str, int] = {}
+    noise: int = 0  # lines on its stdout that were no messages
+
+    @property
+    def offers(self) -> str:
+        """What it offers, counted."""
+        counted = (f"{count} {kind if count != 1 else kind[:-1]}" for kind, count in self.counts.items() if count)
+        return ", ".join(counted) or "nothing"
 
     @property
     def identity(self) -> str:
@@ -53,7 +61,7 @@ async def examine(settings: Settings, server: ServerSettings, builtins: Builtins
             assert instance.session is not None
             session = instance.session
             revisions = await _revisions(session, asker)
-            counts = dict.fromkeys(KINDS, 0)
+            counts: dict[str, int] = dict.fromkeys(KINDS, 0)
             for kind in KINDS:
                 cursor: str | None = None
                 while True:
@@ -89,9 +97,10 @@ def _finding(session: Session, revisions: tuple[str, ...], counts: dict[str, int
         capabilities={name: msgspec.json.decode(raw) for name, raw in identity.capabilities.items()},
         instructions=identity.instructions,
         counts=counts,
+        noise=session.connection.noise_count,
     )
 
 
 def _decoded(raw: Raw | None) -> dict[str, Any]:
     value: Any = {} if raw is None else msgspec.json.decode(raw)
-    return value if isinstance(value, dict) else {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -169,14 +169,21 @@ class StderrHandler(logging.Handler):
 
 @contextmanager
 def log_to_stderr(
-    level: Level = "info", form: Format = "text", secrets: Iterable[str] = (), *, fd: int = 2
+    level: Level = "info",
+    form: Format = "text",
+    secrets: Iterable[str] = (),
+    *,
+    silent: Iterable[str] = (),
+    fd: int = 2,
 ) -> Generator[Lines]:
-    """Log to stderr while entered; ``secrets`` are masked wherever they stand.
+    """Log to stderr while entered; ``secrets`` are masked wherever they stand, ``silent`` loggers are not heard.
 
     mcpx's own messages are shown from ``level`` on, other libraries' from warnings on: some of them log whole requests.
     """
     lines = Lines(fd)
     handler = StderrHandler(lines, form, Redactor(secrets))
+    for name in silent:
+        handler.addFilter(lambda record, name=name: record.name != name)
     root, own = logging.getLogger(), logging.getLogger("mcpx")
     before = root.level, own.level
     root.setLevel(logging.WARNING)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from mcpx.spec import as_data, render_table
+from mcpx.spec.render import as_data, render_table
 
 
 def revisions(as_json: bool) -> int:
     """Print the table, and return the exit status."""
-    print(msgspec.json.format(msgspec.json.encode(as_data())).decode() if as_json else render_table())
+    text = msgspec.json.format(msgspec.json.encode(as_data())).decode() + "\n" if as_json else render_table()
+    print(text, end="")
     return 0

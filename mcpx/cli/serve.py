@@ -6,10 +6,13 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
+from mcpx.cli.builtins import BUILTINS
 from mcpx.cli.log import Format, Level, log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import choose
 from mcpx.config import secrets_of
+from mcpx.gateway import open_gateway
+from mcpx.host.stdio import serve_stdio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +43,5 @@ def serve(
 
 
 async def _serve(settings: Settings) -> None:
-    from mcpx.gateway import open_gateway
-    from mcpx.host.stdio import serve_stdio
-
-    async with open_gateway(settings) as gateway:
+    async with open_gateway(settings, builtins=BUILTINS) as gateway:
         await serve_stdio(gateway)

@@ -33,6 +33,7 @@ _KEYS: dict[str, tuple[str, Callable[[Place, JsonValue, Mapping[str, str] | None
     "scope": ("scope", lambda place, value, _: values.choice(place, value, SCOPES)),
     "disabled": ("disabled", lambda place, value, _: values.flag(place, value)),
 }
+KEYS: tuple[str, ...] = (*_KEYS, "limits")
 _ELSEWHERE = tuple(f"limits.{key}" for key in SERVER_KEYS)
 
 _PROCESS_KEYS = ("args", "env", "inheritEnv", "cwd")
@@ -76,7 +77,7 @@ def _read_keys(place: Place, entry: Object, environ: Mapping[str, str] | None) -
             if checked is not None:
                 found[field] = checked
         elif key != "limits":
-            place.unknown(key, (*_KEYS, "limits"), elsewhere=_ELSEWHERE)
+            place.unknown(key, KEYS, elsewhere=_ELSEWHERE)
     if environ is not None and isinstance(found.get("inherit_env"), tuple):
         for name in cast("tuple[str, ...]", found["inherit_env"]):
             if name not in environ:
