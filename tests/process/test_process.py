@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,11 +31,18 @@ async def test_messages_go_both_ways() -> None:
     assert server.returncode == 0
 
 
-async def test_a_20_mb_message_goes_both_ways() -> None:
+async def test_a_20_mb_message_goes_both_ways_and_takes_its_own_size_of_memory() -> None:
     message = b'["' + b"x" * (20 * MiB) + b'"]'
     async with child(["cat"]) as server:
-        await server.channel.send(message)
-        assert await server.channel.receive() == [message]
+        tracemalloc.start()
+        try:
+            await server.channel.send(message)
+            received = await server.channel.receive()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert received == [message]
+    assert peak < 1.5 * len(message)
 
 
 async def test_noise_crlf_and_a_byte_order_mark_on_stdout() -> None:

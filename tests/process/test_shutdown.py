@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import trio
+import trio.testing
 
 from mcpx.transports.ladder import ExitPlan
 from tests.process.children import (

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -18,6 +19,9 @@ from mcpx.transports import watcher as watcher_module
 from mcpx.transports.watcher import Watcher, open_watcher
 from tests.process.children import IGNORES_EOF, IGNORES_EOF_AND_TERM, POLITE, child, hear, python, wait_gone
 from tests.support.fake_down import alive
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).parents[2]
 
