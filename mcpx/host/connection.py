@@ -11,6 +11,7 @@ host goes out through the same channel, and its answers come in where ``_admit``
 from __future__ import annotations
 
 import logging
+from collections import deque
 from typing import TYPE_CHECKING
 
 import trio
@@ -89,6 +90,9 @@ class _Connection:
         self._relay = relay
         self._drain = drain
         self._incoming: Incoming[_Slot] = Incoming(self._limits.max_in_flight)
+        self._admitted: deque[_Slot] = (
+            deque()
+        )  # tasks begin in any order, so they take their requests from here in this
         self._unsent = 0  # refusals and batches on their way to a host that is slow to read
         self._strays = 0  # responses to nothing that mcpx asked
         self._reading = trio.CancelScope()
@@ -136,11 +140,7 @@ class _Connection:
         with self._reading:
             try:
                 while messages := await self._channel.receive():
-                    started = False
                     for message in messages:
-                        if started:  # tasks that start in one go do so in any order, and requests keep theirs
-                            await trio.lowlevel.checkpoint()
-                            started = False
                         if isinstance(message, Oversize):
                             await self._take_oversize(message)
                         elif is_batch(message):
@@ -148,8 +148,8 @@ class _Connection:
                         else:
                             taken = self._admit(message)
                             if isinstance(taken, _Slot):
-                                self._requests.start_soon(self._run, taken)
-                                started = True
+                                self._admitted.append(taken)
+                                self._requests.start_soon(self._run)
                             elif taken is not None:
                                 await self._refuse(taken)
             except trio.BrokenResourceError as error:
@@ -254,8 +254,9 @@ class _Connection:
 
     # -- answering
 
-    async def _run(self, slot: _Slot) -> None:
-        """Serve a request: it ends with its answer, with its cancellation, or with the connection."""
+    async def _run(self) -> None:
+        """Serve the next request: it ends with its answer, with its cancellation, or with the connection."""
+        slot = self._admitted.popleft()
         data: bytes | None = None
         owed = True
         try:
