@@ -1,8 +1,8 @@
 """Holds a frame against the schema of a revision, strictly.
 
 Beyond the schema itself: a property that some revision defines for a type, but this one does not, is a fault, although
-every schema is open (the rule "send conservatively"). The schemas and the facts taken from them are beside this file, so
-that nothing else is needed.
+every schema is open (the rule "send conservatively"). The schemas and the facts taken from them are beside this file,
+so that nothing else is needed.
 
 Two defects of the schema files are mended, because their TypeScript source is what they are generated from:
 ``JSONValue`` lacks ``null`` and fractions, and ``ElicitResult.content`` lacks fractions.
@@ -34,7 +34,6 @@ _UNIONS = {  # what each side may send: the name of the union, by sender and kin
 # A `_meta` is always kept. The members of a tool's schemas are JSON Schema's, a user's data.
 _KEPT = "_meta"
 _OPEN = {"Tool.inputSchema", "Tool.outputSchema"}
-_STANDARD_CODES = {-32700, -32600, -32601, -32602, -32603}
 
 
 class SchemaFault(AssertionError):
@@ -143,14 +142,23 @@ def _error(frame: dict[str, Any], revision: str) -> None:
         known = {**frame, "id": 0}  # the one exemption: these revisions have no form for an id that cannot be known
     _check(known, revision, form, "frame")
     code = frame["error"]["code"]
-    for name, schema in _definitions(revision).items():
-        if f'"const": {code}' in json.dumps(schema) and name.endswith("Error") and code not in _STANDARD_CODES:
-            _check(known, revision, name, name)
-            _Walk(revision).named(known, name, name)
-            return
-    modern = "JSONRPCErrorResponse" in _definitions(revision) and "DiscoverRequest" in _definitions(revision)
-    if modern and (-32099 <= code <= -32020 or code == -32002):
+    name = _named_errors(revision).get(code)
+    if name is not None:
+        _check(known, revision, name, name)
+        _Walk(revision).named(known, name, name)
+    elif "DiscoverRequest" in _definitions(revision) and (-32099 <= code <= -32020 or code == -32002):
         raise SchemaFault(f"{revision} does not let anyone send the error code {code}")
+
+
+@cache
+def _named_errors(revision: str) -> dict[int, str]:
+    """The errors with a definition of their own, by code."""
+    found: dict[int, str] = {}
+    for name, schema in _definitions(revision).items():
+        for part in schema.get("properties", {}).get("error", {}).get("allOf", ()):
+            if "code" in part.get("properties", {}):
+                found[part["properties"]["code"]["const"]] = name
+    return found
 
 
 def _of_method(method: str, revision: str) -> str:
@@ -206,15 +214,24 @@ class _Walk:
             known = self.facts.get(name, {}).get(key)
             if known is not None and known[0][self.index] != "x" and key != _KEPT and name not in _OPEN:
                 raise SchemaFault(f"{self.revision} has no {key} in {name}: {place}.{key}")
+        if name.endswith(("Result", "Params")):
+            self.reserved(value.get(_KEPT), place)
         for key, inner in schema.get("properties", {}).items():
             if key in value:
                 self.anonymous(value[key], inner, _inner_name(schema, name, key), f"{place}.{key}")
+
+    def reserved(self, meta: Any, place: str) -> None:
+        """The keys that the specification reserves in the metadata of requests, results and notifications."""
+        for name, keys in self.facts.items():
+            for key, (revisions, _) in keys.items() if name.endswith("MetaObject") else ():
+                if isinstance(meta, dict) and key in meta and revisions[self.index] != "x":
+                    raise SchemaFault(f"{self.revision} has no {key}: {place}.{_KEPT}")
 
     def anonymous(self, value: Any, schema: Schema, name: str, place: str) -> None:
         """A value whose schema has no name of its own; ``name`` is what an object without one is called."""
         if "$ref" in schema:
             self.named(value, last(schema["$ref"]), place)
-        elif schema.get("properties"):
+        elif name in self.facts or schema.get("properties"):
             self.typed(value, schema, name, place)
         for member in schema.get("allOf", ()):
             self.anonymous(value, member, name, place)
