@@ -53,7 +53,9 @@ async def test_typescript_host_closes_with_a_call_in_flight(run: Run, host: str,
     command = run.mcpx({"one": run.entry(run.server(server))})
     report = await run.host(host, command, do="close", tool="one__")
     assert report["closed"] < HOST_PATIENCE
-    assert "closed" in report["left"]["message"].lower()
+    # The SDK 1.22 kills mcpx before it can answer; the others read until its end.
+    farewell = "Connection closed" if host == "ts1-22" else "mcpx is stopping"
+    assert report["left"]["message"] == farewell
     assert run.recorded("cancelled") == run.recorded("called") == run.recorded("started")
 
 
@@ -75,7 +77,7 @@ async def test_server_behind_a_launcher_that_hands_on_no_signal(run: Run, host: 
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("server", ["py2", "py1"])
 async def test_typescript_host_probes_on_a_sibling_of_a_slow_server(run: Run, server: str) -> None:
-    """In pass-through the sibling has to wait for the server's introduction; it is killed with the server it started."""
+    """In pass-through the sibling has to wait for the server's introduction; it is killed with what it started."""
     run.env["START_DELAY"] = "1.5"
     command = run.passthrough(run.server(server))
     report = await run.host("ts2-auto", command, do="close")

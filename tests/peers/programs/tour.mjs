@@ -33,7 +33,8 @@ async function refusal(call) {
         const result = await call;
         return { isError: result.isError, message: blockText(result) };
     } catch (error) {
-        return { code: error.code, message: error.message };
+        // SDK 1.x puts the code in front of what the server wrote.
+        return { code: error.code, message: (error.message ?? String(error)).replace(`MCP error ${error.code}: `, '') };
     }
 }
 
@@ -112,4 +113,5 @@ export async function run(client, transport, callTool, protocol) {
     findings.closed = Math.round(performance.now() - start) / 1000;
     if (left) findings.left = await left;
     console.log(JSON.stringify(findings));
+    process.exit(); // SDK 1.22 leaves the timers of unanswered requests running, a minute each
 }
