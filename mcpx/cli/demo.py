@@ -141,7 +141,7 @@ def readable(value: Any, width: int = WIDTH, label: str = "") -> list[str]:
     Of a list of objects only the first is shown.
     """
     flat = label + json.dumps(value, ensure_ascii=False)
-    if len(flat) <= width:
+    if len(flat) <= width or value in ({}, []):
         return [flat]
     if not isinstance(value, (dict, list)):
         return [f"{flat[: width - 4]}...{flat[-1]}"]

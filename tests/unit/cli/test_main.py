@@ -1,4 +1,4 @@
-"""The command line as a person meets it: ``mcpx`` as a process of its own."""
+"""The command line as a person meets it: help, versions, and what is said of a wrong one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcpx import __version__
+from mcpx.cli.main import run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,50 +18,61 @@ if TYPE_CHECKING:
 COMMANDS = ("serve", "check", "discover", "revisions", "demo")
 
 
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, and an environment in which no configuration is found."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("MCPX_CONFIG", "MCPX_LOG_LEVEL", "MCPX_LOG_FORMAT", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    """An environment in which no configuration is found."""
+def environ(nowhere: Path) -> dict[str, str]:
+    """The same for a process of its own."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
-    return {**kept, "HOME": str(tmp_path), "COLUMNS": "200"}
+    return {**kept, "HOME": str(nowhere)}
 
 
-def mcpx(*arguments: str, cwd: Path, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mcpx", *arguments],
-        cwd=cwd,
+def test_version(tmp_path: Path, environ: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mcpx", "--version"],
+        cwd=tmp_path,
         env=environ,
-        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-
-
-def test_version(tmp_path: Path, environ: dict[str, str]) -> None:
-    done = mcpx("--version", cwd=tmp_path, environ=environ)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{__version__}\n", "")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
-def test_help(tmp_path: Path, environ: dict[str, str], arguments: tuple[str, ...]) -> None:
-    done = mcpx(*arguments, cwd=tmp_path, environ=environ)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_help(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    assert run(arguments) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
     for word in ("Usage:", "Examples:", "mcpx serve -- npx", "MCPX_CONFIG", *COMMANDS):
-        assert word in done.stdout
+        assert word in said.out
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command(tmp_path: Path, environ: dict[str, str], command: str) -> None:
-    done = mcpx(command, "--help", cwd=tmp_path, environ=environ)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"Usage: mcpx {command}" in done.stdout
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert run((command, "--help")) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert f"Usage: mcpx {command}" in said.out
 
 
-def test_help_fits_a_terminal_of_eighty_columns(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_help_fits_a_terminal_of_eighty_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No line of the examples is wrapped."""
-    done = mcpx("--help", cwd=tmp_path, environ={**environ, "COLUMNS": "80"})
-    assert "  mcpx serve -- npx -y some-mcp-server  one server, without a configuration\n" in done.stdout
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(("--help",)) == 0
+    assert "  mcpx serve -- npx -y some-mcp-server  one server, without a configuration\n" in capsys.readouterr().out
 
 
 def test_help_loads_no_event_loop(tmp_path: Path, environ: dict[str, str]) -> None:
@@ -98,30 +110,37 @@ def test_help_loads_no_event_loop(tmp_path: Path, environ: dict[str, str]) -> No
     ],
 )
 def test_a_command_line_that_is_wrong(
-    tmp_path: Path, environ: dict[str, str], arguments: tuple[str, ...], problem: str, hint: str
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], problem: str, hint: str
 ) -> None:
-    done = mcpx(*arguments, cwd=tmp_path, environ=environ)
-    assert (done.returncode, done.stdout) == (2, "")
-    first, second = done.stderr.splitlines()
+    assert run(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    first, second = said.err.splitlines()
     assert first.startswith("mcpx: ")
     assert problem in first
     assert second == f'mcpx: try "{hint}"'
 
 
-def test_the_log_level_can_come_from_the_environment(tmp_path: Path, environ: dict[str, str]) -> None:
-    done = mcpx("serve", cwd=tmp_path, environ={**environ, "MCPX_LOG_LEVEL": "loud"})
-    assert done.returncode == 2
-    assert 'Invalid value "loud" for MCPX_LOG_LEVEL' in done.stderr.replace("--log-level", "MCPX_LOG_LEVEL")
+def test_the_log_level_can_come_from_the_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCPX_LOG_LEVEL", "loud")
+    assert run(("serve",)) == 2
+    assert 'Invalid value "loud"' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["serve", "check", "discover"])
-def test_every_mistake_of_the_configuration_is_a_line(tmp_path: Path, environ: dict[str, str], command: str) -> None:
-    (tmp_path / "mcpx.json").write_text('{"mcpServers": {"a": {}, "b": {"command": "x", "scope": "any"}}}')
-    done = mcpx(command, *(["a"] if command == "discover" else []), cwd=tmp_path, environ=environ)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines() == [
-        f'mcpx: {tmp_path / "mcpx.json"}: server "a": has no "command" or "url"',
-        f'mcpx: {tmp_path / "mcpx.json"}: server "b": scope: "any" is not valid; valid are host, shared, call',
+@pytest.mark.parametrize("arguments", [("serve",), ("check",), ("discover", "a")])
+def test_every_mistake_of_the_configuration_is_a_line(
+    capsys: pytest.CaptureFixture[str], nowhere: Path, arguments: tuple[str, ...]
+) -> None:
+    file = nowhere / "mcpx.json"
+    file.write_text('{"mcpServers": {"a": {}, "b": {"command": "x", "scope": "any"}}}')
+    assert run(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        f'mcpx: {file}: server "a": has no "command" or "url"',
+        f'mcpx: {file}: server "b": scope: "any" is not valid; valid are host, shared, call',
     ]
 
 

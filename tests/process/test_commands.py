@@ -1,0 +1,302 @@
+"""The commands that start servers, as processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcpx.cli.demo import readable
+from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# A server of the legacy era: it answers `initialize`, has one tool, writes a banner to stdout, and knows nothing else.
+SERVER = f"""
+import json, sys
+print("banner")
+for line in sys.stdin:
+    frame = json.loads(line)
+    if "id" not in frame:
+        continue
+    answer = {{"jsonrpc": "2.0", "id": frame["id"]}}
+    if frame["method"] == "initialize":
+        answer["result"] = {{
+            "protocolVersion": {LATEST_LEGACY!r},
+            "capabilities": {{"tools": {{}}}},
+            "serverInfo": {{"name": "old", "version": "1.2", "title": "Old one"}},
+            "instructions": "Mind\\nthe gap.",
+        }}
+    elif frame["method"] == "tools/list":
+        answer["result"] = {{"tools": [{{"name": "dig", "inputSchema": {{"type": "object"}}}}]}}
+    else:
+        answer["error"] = {{"code": -32601, "message": "Method not found"}}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+class Machine:
+    """A folder to run mcpx in, with an environment in which no other configuration is found."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.server = folder / "server.py"
+        self.server.write_text(SERVER)
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+        self.environ = {**kept, "HOME": str(folder / "home")}
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-u", str(self.server)]
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        command, *args = self.command
+        return {"command": command, "args": args}
+
+    def configure(self, servers: dict[str, Any], **more: Any) -> Path:
+        path = self.folder / "mcpx.json"
+        path.write_text(json.dumps({"mcpServers": servers, **more}))
+        return path
+
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "mcpx", *arguments],
+            cwd=self.folder,
+            env=self.environ,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_check_of_servers_that_come_up(machine: Machine) -> None:
+    path = machine.configure({"one": machine.entry, "off": {**machine.entry, "disabled": True}})
+    done = machine.run("check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"Configuration: {path}",
+        f"  ok      one: old 1.2, legacy {LATEST_LEGACY}, 1 tool, 1 lines on stdout that are no messages",
+        "  off     off",
+        "1 of 1 servers came up.",
+    ]
+
+
+def test_check_says_of_each_server_what_is_wrong(machine: Machine) -> None:
+    machine.configure(
+        {
+            "good": machine.entry,
+            "missing": {"command": "no-such-program"},
+            "ends": {
+                "command": "sh",
+                "args": ["-c", "echo no licence for hush-hush >&2; exit 3"],
+                "env": {"K": "hush-hush"},
+            },
+            "remote": {"url": "https://me:hush-hush@example.com/mcp?key=hush-hush"},
+        },
+        odd=True,
+    )
+    done = machine.run("check")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [f'mcpx: warning: {machine.folder / "mcpx.json"}: unknown key "odd" is ignored']
+    first, *lines, last = done.stdout.splitlines()
+    assert first.startswith("Configuration: ")
+    assert last == "1 of 4 servers came up."
+    by_name = {line.split()[1].rstrip(":"): line for line in lines}
+    assert by_name["good"].startswith("  ok ")
+    assert by_name["missing"].startswith('  failed  missing: The command "no-such-program" was not found on the PATH')
+    assert "exited with status 3" in by_name["ends"]
+    assert "no licence for ***" in by_name["ends"]
+    assert by_name["remote"].startswith("  failed  remote (https://***@example.com/mcp?***): ")
+    assert "not served" in by_name["remote"]
+    assert "hush" not in done.stdout
+
+
+def test_check_without_a_configuration_checks_the_demo_server(machine: Machine) -> None:
+    done = machine.run("check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Configuration: none found, so the built-in demo server\n  ok      demo: ")
+
+
+def test_discover_a_command(machine: Machine) -> None:
+    done = machine.run("discover", "--", *machine.command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "server:       old 1.2",
+        "title:        Old one",
+        "era:          legacy",
+        f"revision:     {LATEST_LEGACY}",
+        f"speaks:       {LATEST_LEGACY}",
+        "capabilities: tools",
+        "offers:       1 tool",
+        "instructions: Mind the gap.",
+    ]
+
+
+def test_discover_as_json(machine: Machine) -> None:
+    machine.configure({"one": machine.entry})
+    done = machine.run("discover", "one", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {
+        "server": "one",
+        "era": "legacy",
+        "revision": LATEST_LEGACY,
+        "revisions": [LATEST_LEGACY],
+        "serverInfo": {"name": "old", "version": "1.2", "title": "Old one"},
+        "capabilities": {"tools": {}},
+        "instructions": "Mind\nthe gap.",
+        "counts": {"tools": 1, "prompts": 0, "resources": 0, "templates": 0},
+        "noise": 1,
+    }
+
+
+def test_discover_a_server_of_the_modern_era(machine: Machine) -> None:
+    done = machine.run("discover", "demo", "--json")
+    found = json.loads(done.stdout)
+    assert (found["era"], found["revision"]) == ("modern", LATEST_MODERN)
+    assert LATEST_MODERN in found["revisions"]
+
+
+def test_discover_a_server_that_does_not_come_up(machine: Machine) -> None:
+    done = machine.run("discover", "--", "no-such-program")
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith('mcpx: no-such-program: The command "no-such-program" was not found on the PATH')
+
+
+def test_discover_needs_to_know_what(machine: Machine) -> None:
+    done = machine.run("discover")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == 'mcpx: name a configured server, or give a command behind "--"\n'
+
+
+def test_revisions(machine: Machine) -> None:
+    done = machine.run("revisions")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert LATEST_LEGACY in done.stdout
+    assert "server/discover" in done.stdout
+    data = json.loads(machine.run("revisions", "--json").stdout)
+    assert [entry["revision"] for entry in data["revisions"]][-1] == LATEST_MODERN
+
+
+def test_demo_whatever_is_configured(machine: Machine) -> None:
+    """It serves the demo server even where the user has a configuration, and a broken one."""
+    machine.configure({"broken": {}})
+    done = machine.run("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"legacy era ({LATEST_LEGACY})" in done.stdout
+    assert f"modern era ({LATEST_MODERN})" in done.stdout
+    assert done.stdout.count('"method": "tools/call"') == 2
+    assert done.stdout.count('{"type": "text", "text": "hello from either era"}') == 2
+    assert max(map(len, done.stdout.splitlines())) <= 104
+
+
+def test_serve_puts_nothing_but_frames_on_stdout(machine: Machine) -> None:
+    machine.configure({"one": machine.entry}, odd=True)
+    frames = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": LATEST_LEGACY}},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcpx", "serve", "--log-format", "json"],
+        cwd=machine.folder,
+        env=machine.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.writelines(json.dumps(frame) + "\n" for frame in frames)
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in frames]
+        process.stdin.close()
+        rest, said = process.stdout.read(), process.stderr.read()
+        status = process.wait(60)
+    assert (status, rest) == (0, "")
+    tools = next(answer for answer in answers if answer["id"] == 2)["result"]["tools"]
+    assert [tool["name"] for tool in tools] == ["one__dig"]
+    entries = [json.loads(line) for line in said.splitlines()]
+    warning = next(entry["message"] for entry in entries if entry["level"] == "warning")
+    assert warning.endswith('unknown key "odd" is ignored')
+    assert "one" in {entry.get("server") for entry in entries}
+
+
+def test_serve_with_a_stderr_that_nobody_reads(machine: Machine) -> None:
+    """A server that says more than a pipe holds stops nobody, and mcpx ends in time all the same."""
+    chatty = "import sys\nfor _ in range(5000): print('x' * 900, file=sys.stderr)\n"
+    machine.server.write_text(chatty + SERVER)
+    reading, writing = os.pipe()
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcpx", "serve", "--log-level", "debug", "--", *machine.command],
+        cwd=machine.folder,
+        env=machine.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=writing,
+        text=True,
+    ) as process:
+        os.close(writing)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}\n')
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        process.stdin.close()
+        status = process.wait(10)
+    os.close(reading)
+    assert [tool["name"] for tool in answer["result"]["tools"]] == ["dig"]
+    assert status == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_ends_well_on_a_signal(machine: Machine, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcpx", "serve"],
+        cwd=machine.folder,
+        env=machine.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.send_signal(number)
+        status = process.wait(10)
+        said = process.stderr.read()
+    assert status == 0
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("value", "width", "lines"),
+    [
+        ({"a": 1}, 20, ['{"a": 1}']),
+        ({"a": 1, "b": [1, 2]}, 12, ["{", '  "a": 1,', '  "b": [', "    1,", "    2", "  ]", "}"]),
+        ([{"a": 1}, {"a": 2}, {"a": 3}], 12, ["[", '  {"a": 1},', "  ... 2 more", "]"]),
+        ({"k": "x" * 30}, 20, ["{", '  "k": "xxxxxxx..."', "}"]),
+        ([], 1, ["[]"]),
+    ],
+)
+def test_frames_are_printed_to_be_read(value: Any, width: int, lines: list[str]) -> None:
+    assert readable(value, width) == lines
