@@ -187,14 +187,17 @@ def to_line(frame: Frame | bytes) -> bytes:
 
 
 def request(id: Raw, method: str, params: Any = UNSET) -> Frame:
+    """A request. ``params`` is any value msgspec can encode, ``Raw`` for one that is passed through, ``UNSET`` for none."""
     return Frame("2.0", id=id, method=method, params=_optional(params))
 
 
 def notification(method: str, params: Any = UNSET) -> Frame:
+    """A notification; ``params`` as for ``request``."""
     return Frame("2.0", method=method, params=_optional(params))
 
 
 def result(id: Raw, value: Any) -> Frame:
+    """A result response; ``value`` is any value msgspec can encode, ``Raw`` for one that is passed through."""
     return Frame("2.0", id=id, result=value if isinstance(value, Raw) else to_raw(value))
 
 
