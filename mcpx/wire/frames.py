@@ -187,7 +187,7 @@ def to_line(frame: Frame | bytes) -> bytes:
 
 
 def request(id: Raw, method: str, params: Any = UNSET) -> Frame:
-    """A request. ``params`` is any value msgspec can encode, ``Raw`` for one that is passed through, ``UNSET`` for none."""
+    """A request. ``params`` is any value msgspec can encode, ``Raw`` for one passed through, ``UNSET`` for none."""
     return Frame("2.0", id=id, method=method, params=_optional(params))
 
 
@@ -197,7 +197,7 @@ def notification(method: str, params: Any = UNSET) -> Frame:
 
 
 def result(id: Raw, value: Any) -> Frame:
-    """A result response; ``value`` is any value msgspec can encode, ``Raw`` for one that is passed through."""
+    """A result response; ``value`` is any value msgspec can encode, ``Raw`` for one passed through."""
     return Frame("2.0", id=id, result=value if isinstance(value, Raw) else to_raw(value))
 
 
