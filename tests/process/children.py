@@ -9,6 +9,8 @@ import sys
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from mcpx.settings import Limits
 from mcpx.transports.exits import wait_exited
 from mcpx.transports.process import open_process
@@ -59,7 +61,7 @@ async def child(
             yield server
     finally:
         assert server.returncode is not None, "not reaped"
-        assert members(server.pid) == [], "something of the group is left"
+        await nobody_is_left(server.pid)
 
 
 async def hear(channel: Channel, count: int = 1) -> list[dict[str, Any]]:
@@ -77,6 +79,14 @@ def members(group: int) -> list[int]:
     table = subprocess.run(["ps", "-A", "-o", "pid=,pgid="], capture_output=True, text=True, check=True).stdout
     rows = [tuple(map(int, line.split())) for line in table.splitlines()]
     return [pid for pid, pgid in rows if pgid == group and alive(pid)]
+
+
+async def nobody_is_left(group: int) -> None:
+    """Assert that a group is empty; one that was killed may still be on its way out."""
+    with trio.move_on_after(1, shield=True):
+        while members(group):  # noqa: ASYNC110 nobody tells of the exit of a stranger
+            await trio.sleep(0.01)
+    assert members(group) == [], "something of the group is left"
 
 
 async def wait_gone(pid: int) -> None:

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from mcpx.transports.exits import wait_exited
-from tests.process.children import IGNORES_EOF, IGNORES_EOF_AND_TERM, POLITE, child, hear, members, python
+from tests.process.children import IGNORES_EOF, IGNORES_EOF_AND_TERM, POLITE, child, hear, nobody_is_left, python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ async def test_an_exit_is_noticed_with_its_status_and_the_group_swept() -> None:
         await hear(server.channel)
         await server.channel.send(b"{}")
         assert await server.wait() == 7
-        assert members(server.pid) == []
+        await nobody_is_left(server.pid)
 
 
 @pytest.mark.usefixtures("pidfd")
@@ -78,4 +78,4 @@ async def test_where_the_kernel_reaps_by_itself_an_exit_is_still_noticed() -> No
         await hear(server.channel)
         await server.channel.send(b"{}")
         await server.wait()
-        assert members(server.pid) == []
+        await nobody_is_left(server.pid)

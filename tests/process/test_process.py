@@ -16,7 +16,7 @@ from mcpx.settings import Limits, MiB
 from mcpx.transports.process import open_process
 from mcpx.transports.spawn import signal_group
 from mcpx.transports.watcher import open_watcher
-from tests.process.children import ENV, IGNORES_EOF, POLITE, child, hear, members, python
+from tests.process.children import ENV, IGNORES_EOF, POLITE, child, hear, nobody_is_left, python
 from tests.support.fake_down import alive
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ async def test_a_cancellation_while_the_child_is_being_started_loses_no_child(mo
             await trio.sleep_forever()
     assert scope.cancelled_caught
     assert len(started) == 1
-    assert members(started[0]) == []
+    await nobody_is_left(started[0])
 
 
 async def test_a_cancellation_before_the_start_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from tests.process.children import (
     child,
     hear,
     members,
+    nobody_is_left,
     python,
 )
 from tests.support.fake_down import alive
@@ -149,7 +150,7 @@ async def test_what_a_leader_leaves_behind_when_it_exits_by_itself_is_swept() ->
         assert told["pid"] in members(server.pid)
         await server.channel.send(b"{}")
         assert await server.wait() == 0
-        assert members(server.pid) == []
+        await nobody_is_left(server.pid)
         assert await server.channel.receive() == []
 
 
@@ -159,7 +160,7 @@ async def test_a_leader_that_is_killed_takes_its_group_along() -> None:
         await hear(server.channel)
         os.kill(server.pid, signal.SIGKILL)
         assert await server.wait() == -signal.SIGKILL
-        assert members(server.pid) == []
+        await nobody_is_left(server.pid)
 
 
 async def test_a_stray_that_left_the_group_with_our_pipes_holds_nothing_up() -> None:
