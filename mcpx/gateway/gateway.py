@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from mcpx.upstream.target import Builtins
 
 # What mcpx calls itself towards upstreams, and towards hosts where no single upstream shines through.
-IDENTITY: dict[str, Any] = {"name": "mcpx", "title": "mcpx", "version": __version__}
+IDENTITY: dict[str, Any] = {
+    "name": "mcpx",
+    "title": "mcpx",
+    "version": __version__,
+    "description": "One MCP server in front of all of yours",
+}
 
 # In front of several servers the capabilities are fixed, so that a handshake is answered at once, whatever is up.
 # Subscriptions, logs and questions are not served yet, so nothing is declared of them.
