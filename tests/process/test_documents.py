@@ -1,0 +1,52 @@
+"""The programs in the documents run, and print what one would expect."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.process.test_commands import SERVER
+
+ROOT = Path(__file__).parents[2]
+
+# Document -> what its program prints with one configured server, called "files", that has one tool.
+PRINTED = {
+    "README.md": "files 1\n",
+    "docs/architecture.md": "['files']\n" + '{"content": [{"type": "text", "text": "dug 2"}]}' + "\n",
+}
+CALL = """
+    elif frame["method"] == "tools/call":
+        text = f"dug {frame['params']['arguments']['depth']}"
+        answer["result"] = {"content": [{"type": "text", "text": text}]}
+    else:"""
+
+
+@pytest.mark.parametrize("document", PRINTED)
+def test_the_program_in(document: str, tmp_path: Path) -> None:
+    [program] = re.findall(r"^```python\n(.*?)^```$", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)
+    server = tmp_path / "server.py"
+    server.write_text(SERVER.replace("\n    else:", CALL))
+    entry = {"command": sys.executable, "args": ["-u", str(server)]}
+    (tmp_path / "mcpx.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, PRINTED[document]), done.stderr
+
+
+def test_the_snippets_of_json_are_json() -> None:
+    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for snippet in re.findall(r"^```json\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL):
+            json.loads(snippet)
