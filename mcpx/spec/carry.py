@@ -8,11 +8,10 @@ malformed stays as it is.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from mcpx.errors import LocalProtocolError
-from mcpx.spec.edits import CannotSay
+from mcpx.spec.edits import CannotSay, Marks
 from mcpx.spec.meta import SERVER_INFO
 from mcpx.spec.methods import METHODS
 from mcpx.spec.plans import plan_of
@@ -28,7 +27,7 @@ __all__ = ["CannotSay", "carry", "carry_params", "carry_question", "carry_result
 
 _COMPLETE = to_raw("complete")
 _UNSERVED = ("task",)
-_RESULT_TYPE = re.compile(rb"resultType|\\u00")
+_may_be_typed = Marks(keys=frozenset({"resultType"})).finder()
 
 
 def carry(type_name: str, payload: Raw, source: str, target: str) -> Raw:
@@ -50,7 +49,7 @@ def carry_result(method: str, payload: Raw, source: str, target: str) -> Raw:
     if row is None or row.result is None:
         return payload
     carried = carry(row.result, payload, source, target)
-    if is_modern(target) and not is_modern(source) and _RESULT_TYPE.search(carried):
+    if is_modern(target) and not is_modern(source) and _may_be_typed(carried):
         return _untyped(carried)
     return carried
 

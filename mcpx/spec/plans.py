@@ -7,7 +7,6 @@ what is inside a schema, arguments, structured content, text or foreign metadata
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
@@ -30,8 +29,6 @@ _RESTATEMENTS: dict[str, Change] = {**restate.RESTATEMENTS, **questions.RESTATEM
 
 _META = "_meta"  # always kept, whatever the rows say; only reserved keys inside are taken out
 _EMPTY = Raw(b"{}")
-# An escape that spells a character of a property's name: then the marks may be there without being seen.
-_ESCAPED = re.compile(rb"\\u00(?:2[4eEfF]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])")
 
 Visit = Callable[[Raw], Raw]
 
@@ -52,11 +49,11 @@ class Plan:
             if inner is not None and inner.marks:
                 self._visits[field.name] = _visit(field, inner)
                 self.marks |= inner.marks
-        self._pattern = self.marks.compiled() if self.marks else None
+        self._may_change = self.marks.finder()
 
     def raw(self, raw: Raw) -> Raw:
         """Carry a value; the very same object where nothing in it changes."""
-        if self._pattern is None or not (self._pattern.search(raw) or _ESCAPED.search(raw)):
+        if not self._may_change(raw):
             return raw
         members = members_of(raw)
         if members is None:
@@ -105,11 +102,11 @@ class UnionPlan:
             else:
                 self._plans[name] = None
                 self.marks |= marks
-        self._pattern = self.marks.compiled() if self.marks else None
+        self._may_change = self.marks.finder()
 
     def raw(self, raw: Raw) -> Raw:
         """Carry a value; the very same object where nothing in it changes."""
-        if self._pattern is None or not (self._pattern.search(raw) or _ESCAPED.search(raw)):
+        if not self._may_change(raw):
             return raw
         members = members_of(raw)
         if members is None:

@@ -106,6 +106,8 @@ def test_boolean_schemas_of_parameters_are_objects_for_legacy() -> None:
     said = {**schema, "properties": {"a": {}, "b": {"not": {}}, "c": {"d": True}}}
     assert item("Tool", tool, LATEST_LEGACY) == {"name": "x", "inputSchema": said, "outputSchema": said}
     assert item("Tool", tool, V2024_11_05) == {"name": "x", "inputSchema": said}
+    never = {"name": "x", "inputSchema": {"type": "object", "properties": {"b": False}}}
+    assert item("Tool", never, V2024_11_05)["inputSchema"]["properties"] == {"b": {"not": {}}}
     assert item("Tool", tool, V2026_07_28) == tool
 
 
