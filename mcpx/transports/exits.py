@@ -54,7 +54,8 @@ async def _wait_kqueue(pid: int) -> None:
             queue.control([select.kevent(pid, select.KQ_FILTER_PROC, flags, select.KQ_NOTE_EXIT)], 0)
 
         def abort(_: object) -> trio.lowlevel.Abort:
-            change(select.KQ_EV_DELETE)
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has exited, and the watch gone with that
+                change(select.KQ_EV_DELETE)
             return trio.lowlevel.Abort.SUCCEEDED
 
         try:

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from mcpx.transports.channel import Channel
     from mcpx.transports.watcher import Watcher
 
-LAST_WORDS_LIMIT = (
-    0.2  # seconds that an exit waits for the end of stderr, which a process outside the group may keep open
-)
+LAST_WORDS_LIMIT = 0.2  # seconds that an exit waits for the end of stderr, which a stray may keep open
 
 
 class ServerProcess:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +189,13 @@ async def test_a_file_that_does_not_run_is_named_with_the_reason(
     told = await refuse([str(tool)])
     assert told.startswith(f'"{tool}"')
     assert told.endswith(reason)
+
+
+async def test_on_windows_it_says_what_does_not_hold_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    told = await refuse(["cat"])
+    assert "On Windows" in told
+    assert "WSL" in told
 
 
 async def test_values_that_no_program_can_be_given_are_refused_plainly() -> None:

@@ -127,13 +127,16 @@ async def test_farewells_go_out_though_all_around_is_cancelled() -> None:
     assert sink.writes == [b"under way\n", b"farewell\n"]
 
 
+@pytest.mark.parametrize(("limits", "waited"), [({}, FLUSH_LIMIT), ({"flush_limit": 0.1}, 0.1)])
 @in_virtual_time
-async def test_a_peer_that_does_not_read_holds_up_the_end_for_a_bounded_time() -> None:
+async def test_a_peer_that_does_not_read_holds_up_the_end_for_a_bounded_time(
+    limits: dict[str, float], waited: float
+) -> None:
     sink = GatedSend(allowed=0)
     start = trio.current_time()
-    async with open_line_channel(ScriptedReceive(), sink, max_frame=LIMIT) as channel:
+    async with open_line_channel(ScriptedReceive(), sink, max_frame=LIMIT, **limits) as channel:
         channel.send_nowait(b"never read")
-    assert trio.current_time() - start == pytest.approx(FLUSH_LIMIT)
+    assert trio.current_time() - start == pytest.approx(waited)
     assert sink.writes == []
     assert sink.closed
 
