@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter, Token, UnusedCliTokensError
 
 from mcpx import __version__
 from mcpx.errors import ConfigError, McpxError
@@ -38,16 +38,25 @@ The configuration is looked for in --config, MCPX_CONFIG, ./mcpx.json and
 ~/.config/mcpx/mcpx.json, in this order. With none, mcpx serves a demo server.""",
 )
 
+
+def _word(choices: Any, tokens: Sequence[Token]) -> str:
+    """One of a few words, however its letters are cased: ``DEBUG`` is how many write it in a variable."""
+    word = tokens[0].value.lower()
+    if word not in get_args(choices):
+        raise ValueError(f'"{tokens[0].value}" is not valid; valid are {", ".join(get_args(choices))}')
+    return word
+
+
 Config = Annotated[str | None, Parameter(help="The configuration file, instead of searching for one.")]
 Target = Annotated[str | None, Parameter(help="A configured server's name, or a URL.")]
 Command = Annotated[tuple[str, ...] | None, Parameter(parse=False)]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"],
-    Parameter(env_var="MCPX_LOG_LEVEL", help="The least important messages to log, on stderr."),
+    Parameter(env_var="MCPX_LOG_LEVEL", converter=_word, help="The least important messages to log, on stderr."),
 ]
 LogFormat = Annotated[
     Literal["text", "json"],
-    Parameter(env_var="MCPX_LOG_FORMAT", help="Lines of text, or one JSON object a line."),
+    Parameter(env_var="MCPX_LOG_FORMAT", converter=_word, help="Lines of text, or one JSON object a line."),
 ]
 Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
 

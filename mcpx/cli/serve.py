@@ -38,8 +38,18 @@ def serve(
             log.warning("%s", warning)
         if sys.platform == "win32" and any(server.command for server in settings.servers):
             log.warning("mcpx does not start servers on Windows; see docs/platforms.md")
-        log.info("%d servers, from %s", len(settings.servers), settings.source or "the command line")
+        log.info("serving %s", _describe(settings))
         return run_logged(_serve, settings, lines=lines)
+
+
+def _describe(settings: Settings) -> str:
+    """Which servers, and where they come from."""
+    names = ", ".join(server.name for server in settings.servers) or "no server"
+    if settings.source is not None:
+        return f"{names}, from {settings.source}"
+    if any(server.builtin for server in settings.servers):
+        return "the built-in demo server, as no configuration was found"
+    return f"{names}, as given on the command line"
 
 
 async def _serve(settings: Settings) -> None:

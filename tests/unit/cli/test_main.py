@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcpx import __version__
-from mcpx.cli.main import run
+from mcpx.cli.main import app, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,7 @@ def test_help_loads_no_event_loop(tmp_path: Path, environ: dict[str, str]) -> No
     """Which is most of what starting costs (guide: imports are late)."""
     program = (
         "import sys\n"
-        "from mcpx.cli.main import run\n"
+        "from mcpx.cli.main import app, run\n"
         "status = run(['--help'])\n"
         "heavy = {'trio', 'httpx', 'trio_websocket', 'msgspec'} & sys.modules.keys()\n"
         "sys.exit(f'loaded: {heavy}' if heavy else status)\n"
@@ -104,7 +104,11 @@ def test_help_loads_no_event_loop(tmp_path: Path, environ: dict[str, str]) -> No
         (("serve", "--confg", "x"), "Unknown option: --confg. Did you mean --config?", "mcpx serve --help"),
         (("serve", "--config"), "parameter --config requires an argument", "mcpx serve --help"),
         (("serve", "a", "b"), 'unexpected argument "b"', "mcpx serve --help"),
-        (("serve", "--log-level", "loud"), 'Invalid value "loud" for --log-level.', "mcpx serve --help"),
+        (
+            ("serve", "--log-level", "loud"),
+            '--log-level: "loud" is not valid; valid are debug, info, warning, error',
+            "mcpx serve --help",
+        ),
         (("check", "--", "x"), 'nothing can follow "--" here', "mcpx check --help"),
         (("revisions", "x"), 'unexpected argument "x"', "mcpx revisions --help"),
     ],
@@ -126,7 +130,13 @@ def test_the_log_level_can_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv("MCPX_LOG_LEVEL", "loud")
     assert run(("serve",)) == 2
-    assert 'Invalid value "loud"' in capsys.readouterr().err
+    assert 'MCPX_LOG_LEVEL: "loud" is not valid; valid are debug, info, warning, error' in capsys.readouterr().err
+
+
+def test_the_case_of_a_log_level_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCPX_LOG_LEVEL", "ERROR")
+    _, bound, _ = app.parse_args(["serve", "--log-format", "Json"], print_error=False, exit_on_error=False)
+    assert (bound.arguments["log_level"], bound.arguments["log_format"]) == ("error", "json")
 
 
 @pytest.mark.parametrize("arguments", [("serve",), ("check",), ("discover", "a")])
