@@ -12,7 +12,7 @@ from mcpx.cli.run import run_logged
 from mcpx.cli.target import choose
 from mcpx.config import secrets_of
 from mcpx.gateway import open_gateway
-from mcpx.host.stdio import serve_stdio
+from mcpx.host.stdio import open_ending, serve_stdio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,5 +53,5 @@ def _describe(settings: Settings) -> str:
 
 
 async def _serve(settings: Settings) -> None:
-    async with open_gateway(settings, builtins=BUILTINS) as gateway:
-        await serve_stdio(gateway)
+    async with open_ending() as ending, open_gateway(settings, builtins=BUILTINS) as gateway:
+        await serve_stdio(gateway, ending)

@@ -90,9 +90,8 @@ class _Connection:
         self._relay = relay
         self._drain = drain
         self._incoming: Incoming[_Slot] = Incoming(self._limits.max_in_flight)
-        self._admitted: deque[_Slot] = (
-            deque()
-        )  # tasks begin in any order, so they take their requests from here in this
+        # Tasks that start in one go do so in any order; as each takes its request from here, requests keep theirs.
+        self._admitted: deque[_Slot] = deque()
         self._unsent = 0  # refusals and batches on their way to a host that is slow to read
         self._strays = 0  # responses to nothing that mcpx asked
         self._reading = trio.CancelScope()
@@ -319,9 +318,13 @@ class _Connection:
             await self._send(refusal)
 
     async def _run_refusal(self, refusal: bytes) -> None:
+        owed = True
         try:
             await self._send(refusal)
+            owed = False
         finally:
+            if owed:
+                self._channel.send_nowait(refusal)
             self._unsent -= 1
             self._settle()
 

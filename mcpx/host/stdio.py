@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import trio
@@ -13,9 +14,9 @@ from mcpx.host.connection import serve_channel
 from mcpx.transports.stdio import open_stdio_channel
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from mcpx.gateway.gateway import Gateway
-    from mcpx.settings import Limits
-    from mcpx.transports.ladder import ExitPlan
 
 log = logging.getLogger("mcpx.host")
 
@@ -31,55 +32,79 @@ FLUSH = 0.1
 PARENT_CHECK = 2.0  # seconds between two looks at who the parent is
 
 
-async def serve_stdio(gateway: Gateway) -> None:
+async def serve_stdio(gateway: Gateway, ending: Ending | None = None) -> None:
     """Serve the host on stdin and stdout until its end of stdin, SIGTERM, SIGINT, or the death of the parent.
 
     Sets ``gateway.exit_plan.end`` by the exit budgets of the settings (``exitBudget``) when one of them comes, and
     returns with the answers that were owed written, as far as there was time; leaving the gateway is what ends the
-    upstreams. A second signal forces: nothing is waited for any more. Raises ``McpxError`` where this process has no
-    stdin or stdout.
+    upstreams. ``ending`` is what ``open_ending`` gives where signals are to be heeded then as well; without it they are
+    while this serves. Raises ``McpxError`` where this process has no stdin or stdout.
     """
-    limits = gateway.settings.limits
-    ending = _Ending(limits, gateway.exit_plan)
-    async with open_stdio_channel(limits.max_frame, flush_limit=FLUSH) as channel, trio.open_nursery() as nursery:
-        await nursery.start(_heed_signals, ending, nursery.cancel_scope)
+    if ending is None:
+        async with open_ending() as ending:
+            await serve_stdio(gateway, ending)
+        return
+    ending.plan_for(gateway)
+    max_frame = gateway.settings.limits.max_frame
+    async with open_stdio_channel(max_frame, flush_limit=FLUSH) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(_heed_parent, ending.stop)
         await serve_channel(gateway, channel, host=NAME, drain=ending.drain, stop=ending.stop)
         nursery.cancel_scope.cancel()
 
 
-class _Ending:
-    """How mcpx ends: by itself when its host has left, faster when a signal says so."""
+@asynccontextmanager
+async def open_ending() -> AsyncGenerator[Ending]:
+    """Heed SIGTERM and SIGINT while entered, around the gateway: a signal may come while that is being left.
 
-    def __init__(self, limits: Limits, plan: ExitPlan) -> None:
+    The first one ends the serving, and cuts what shutdown is under way to its own budget. A second one forces: nothing
+    is waited for any more, and the body is cancelled.
+    """
+    ending = Ending()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_heed_signals, ending, nursery.cancel_scope)
+        yield ending
+        nursery.cancel_scope.cancel()
+
+
+class Ending:
+    """How mcpx ends: by itself when its host has left, faster when a signal says so. Opened by ``open_ending``."""
+
+    def __init__(self) -> None:
         self.stop = trio.Event()
-        self._limits = limits
-        self._plan = plan
+        self._gateway: Gateway | None = None
         self._signalled = False
+
+    def plan_for(self, gateway: Gateway) -> None:
+        """From now on it is this gateway's exit that is planned."""
+        self._gateway = gateway
 
     def drain(self) -> float:
         """The end begins, or is hastened: set when it must be over, and say how long what is owed may take."""
-        budget, ladder = self._limits.exit_budget_eof, LADDER_EOF
+        assert self._gateway is not None
+        limits = self._gateway.settings.limits
+        budget, ladder = limits.exit_budget_eof, LADDER_EOF
         if self._signalled:
-            budget, ladder = self._limits.exit_budget_signal, LADDER_SIGNAL
-        self._bring_forward(trio.current_time() + budget)
+            budget, ladder = limits.exit_budget_signal, LADDER_SIGNAL
+        self._bring_forward(budget)
         return max(0.0, budget - ladder - FLUSH)
 
     def signalled(self) -> bool:
         """Take a signal; say whether it is a second one, which forces."""
         again, self._signalled = self._signalled, True
-        if again:
-            self._bring_forward(trio.current_time())
+        if self._gateway is not None:
+            self._bring_forward(0.0 if again else self._gateway.settings.limits.exit_budget_signal)
         self.stop.set()
         return again
 
-    def _bring_forward(self, moment: float) -> None:
-        if self._plan.end is None or moment < self._plan.end:
-            self._plan.end = moment
+    def _bring_forward(self, budget: float) -> None:
+        assert self._gateway is not None
+        plan, moment = self._gateway.exit_plan, trio.current_time() + budget
+        if plan.end is None or moment < plan.end:
+            plan.end = moment
 
 
 async def _heed_signals(
-    ending: _Ending, force: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ending: Ending, force: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     with trio.open_signal_receiver(*SIGNALS) as signals:
         task_status.started()

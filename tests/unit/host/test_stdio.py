@@ -16,9 +16,8 @@ import trio
 import trio.testing
 
 from mcpx.host import stdio
-from mcpx.host.stdio import _Ending, _heed_parent
-from mcpx.settings import Limits
-from mcpx.transports.ladder import ExitPlan
+from mcpx.host.stdio import Ending, _heed_parent
+from tests.unit.host.talk import FakeGateway
 from tests.unit.transports.doubles import in_virtual_time
 
 if TYPE_CHECKING:
@@ -26,17 +25,28 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# A gateway whose calls never end, and whose way out takes as long as its exit plan allows, or until it is forced.
+# A gateway whose calls never end, and whose way out takes as long as its exit plan allows.
 PROGRAM = """
 import sys, trio
-from mcpx.host.stdio import serve_stdio
+from mcpx.host.stdio import open_ending, serve_stdio
 from tests.unit.host.talk import FakeGateway
 
+async def ladder(plan):
+    with trio.CancelScope(shield=True, deadline=plan.end) as scope, plan.followed(lambda: replan(scope, plan)):
+        await trio.sleep_forever()
+
+def replan(scope, plan):
+    scope.deadline = plan.end
+
 async def main():
-    gateway = FakeGateway(exit_budget_eof=1.2, exit_budget_signal=0.7)
-    await serve_stdio(gateway)
-    states = [call.state for call in gateway.calls]
-    print(f"left {gateway.exit_plan.end - trio.current_time():.2f} {states}", file=sys.stderr)
+    async with open_ending() as ending:
+        gateway = FakeGateway(exit_budget_eof=1.2, exit_budget_signal=0.7)
+        try:
+            await serve_stdio(gateway, ending)
+        finally:
+            states = [call.state for call in gateway.calls]
+            print(f"left {gateway.exit_plan.end - trio.current_time():.2f} {states}", file=sys.stderr, flush=True)
+            await ladder(gateway.exit_plan)
 
 trio.run(main)
 """
@@ -59,6 +69,11 @@ class Child:
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return json.loads(line)
+
+    async def log(self) -> bytes:
+        """The next of what it wrote on stderr."""
+        assert self.process.stderr is not None
+        return await self.process.stderr.receive_some()
 
     async def end(self) -> tuple[int, float, str]:
         """Its exit status, the seconds until it came, and what it wrote on stderr."""
@@ -99,9 +114,10 @@ async def test_it_ends_with_its_stdin() -> None:
     async with child() as one:
         assert one.process.stdin is not None
         await one.process.stdin.aclose()
-        status, _, log = await one.end()
+        status, took, log = await one.end()
         assert status == 0
         assert "left 1." in log  # nothing was owed, so the whole budget is left for the upstreams
+        assert 1 < took < 1.6
 
 
 async def test_at_the_end_of_stdin_what_is_owed_has_its_share_and_the_ladder_the_rest() -> None:
@@ -128,6 +144,29 @@ async def test_it_ends_with_a_signal(number: signal.Signals) -> None:
         assert status == 0
         assert took < 1
         assert 0.3 <= float(log.split()[1]) <= 0.7
+        assert "Traceback" not in log
+
+
+async def test_a_signal_while_the_upstreams_are_being_ended_hastens_that() -> None:
+    async with child() as one:
+        assert one.process.stdin is not None
+        await one.process.stdin.aclose()
+        assert b"left 1." in await one.log()
+        one.process.send_signal(signal.SIGTERM)
+        status, took, log = await one.end()
+        assert status == 0
+        assert 0.5 < took < 1
+        assert log == ""
+
+
+async def test_a_second_signal_forces() -> None:
+    async with child() as one:
+        await one.say(CALL)
+        one.process.send_signal(signal.SIGTERM)
+        one.process.send_signal(signal.SIGINT)
+        status, took, log = await one.end()
+        assert status == 0
+        assert took < 0.3
         assert "Traceback" not in log
 
 
@@ -172,38 +211,55 @@ async def test_it_ends_when_its_parent_dies_though_its_stdin_stays_open(monkeypa
                 await stream.aclose()
 
 
+def ending_of(gateway: FakeGateway) -> Ending:
+    ending = Ending()
+    ending.plan_for(gateway)  # type: ignore[arg-type]
+    return ending
+
+
 @in_virtual_time
 async def test_the_shares_of_the_exit_budgets() -> None:
-    plan = ExitPlan()
-    ending = _Ending(Limits(), plan)
+    gateway = FakeGateway()
+    ending = ending_of(gateway)
     assert ending.drain() == pytest.approx(1.7 - 0.8 - 0.1)
-    assert plan.end == trio.current_time() + 1.7
+    assert gateway.exit_plan.end == trio.current_time() + 1.7
     await trio.sleep(0.1)
     assert not ending.signalled()
     assert ending.drain() == pytest.approx(0.8 - 0.5 - 0.1)
-    assert plan.end == pytest.approx(trio.current_time() + 0.8)
+    assert gateway.exit_plan.end == pytest.approx(trio.current_time() + 0.8)
     await trio.sleep(0.1)
     assert ending.signalled()
-    assert plan.end == trio.current_time()
+    assert gateway.exit_plan.end == trio.current_time()
 
 
 @in_virtual_time
 async def test_a_later_reason_never_puts_the_end_off() -> None:
-    plan = ExitPlan()
-    ending = _Ending(Limits(), plan)
+    gateway = FakeGateway()
+    ending = ending_of(gateway)
     ending.drain()
     await trio.sleep(1.5)
     ending.signalled()
     ending.drain()
-    assert plan.end == pytest.approx(1.7)
+    assert gateway.exit_plan.end == pytest.approx(1.7)
 
 
 @in_virtual_time
 async def test_budgets_too_small_to_share_go_to_the_ladder() -> None:
-    ending = _Ending(Limits(exit_budget_eof=0.5, exit_budget_signal=0.3), ExitPlan())
+    ending = ending_of(FakeGateway(exit_budget_eof=0.5, exit_budget_signal=0.3))
     assert ending.drain() == 0
     ending.signalled()
     assert ending.drain() == 0
+
+
+@in_virtual_time
+async def test_a_signal_before_there_is_a_gateway_ends_the_serving_as_it_begins() -> None:
+    ending = Ending()
+    assert not ending.signalled()
+    assert ending.stop.is_set()
+    gateway = FakeGateway()
+    ending.plan_for(gateway)  # type: ignore[arg-type]
+    ending.drain()
+    assert gateway.exit_plan.end == pytest.approx(0.8)
 
 
 @in_virtual_time
