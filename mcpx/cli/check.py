@@ -12,6 +12,7 @@ from mcpx.cli.examine import SILENT, Finding, examine
 from mcpx.cli.log import log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import load_configuration
+from mcpx.cli.text import indented, plain
 from mcpx.config import Redactor, redact_url, secrets_of
 from mcpx.errors import RpcError, UpstreamError
 
@@ -24,14 +25,14 @@ def check(config: str | None) -> int:
     loaded = load_configuration(config)
     settings = loaded.settings
     for warning in loaded.warnings:
-        print(f"mcpx: warning: {warning}", file=sys.stderr)
+        print(f"mcpx: warning: {plain(warning)}", file=sys.stderr)
     print(f"Configuration: {settings.source or 'none found, so the built-in demo server'}")
     secrets = secrets_of(settings.servers)
     failed: list[str] = []
     with log_to_stderr("warning", secrets=secrets, silent=SILENT) as lines:
         status = run_logged(_check_all, settings, Redactor(secrets), failed, lines=lines)
     for name in loaded.disabled:
-        print(f"  off     {name}")
+        print("  off     " + indented(name, 10))
     count = len(settings.servers)
     print(f"{count - len(failed)} of {count} servers came up." if count else "There is no server.")
     return status or (1 if failed else 0)
@@ -50,9 +51,9 @@ async def _check_one(settings: Settings, server: ServerSettings, redact: Redacto
         failed.append(server.name)
         reasons = "; ".join(_reason(error) for error in group.exceptions)
         reached = f" ({redact_url(server.url)})" if server.url is not None else ""
-        print(f"  failed  {server.name}{reached}: {redact(reasons)}", flush=True)
+        print("  failed  " + indented(f"{server.name}{reached}: {redact(reasons)}", 10), flush=True)
     else:
-        print(f"  ok      {server.name}: {redact(_describe(finding))}", flush=True)
+        print("  ok      " + indented(f"{server.name}: {redact(_describe(finding))}", 10), flush=True)
 
 
 def _reason(error: BaseException) -> str:

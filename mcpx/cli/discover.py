@@ -11,6 +11,7 @@ from mcpx.cli.examine import SILENT, Finding, examine
 from mcpx.cli.log import log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import choose
+from mcpx.cli.text import plain
 from mcpx.config import secrets_of
 from mcpx.errors import ConfigError
 
@@ -32,7 +33,7 @@ def discover(target: str | None, command: Sequence[str] | None, config: str | No
 async def _discover(settings: Settings, as_json: bool) -> None:
     [server] = settings.servers
     finding = await examine(settings, server, BUILTINS)
-    print(msgspec.json.format(msgspec.json.encode(finding)).decode() if as_json else _render(finding))
+    print(msgspec.json.format(msgspec.json.encode(finding)).decode() if as_json else plain(_render(finding)))
 
 
 def _render(finding: Finding) -> str:

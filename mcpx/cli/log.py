@@ -21,6 +21,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from mcpx.cli.text import plain
 from mcpx.config.redact import Redactor
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ MAX_WAITING = 1024 * 1024  # bytes that wait for a slow reader
 DRAIN = 0.1  # seconds that the end waits for the reader; part of the exit budget, so short
 
 _SERVER = re.compile(r"\[%s\] ")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")  # all but tab and newline
 
 
 class Lines:
@@ -118,10 +118,10 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
-        message = _plain(self._redact(record.getMessage())).replace("\n", "\\n")
+        message = plain(self._redact(record.getMessage())).replace("\n", "\\n")
         text = f"{clock}.{int(record.msecs):03} {record.levelname.lower()} {record.name}: {message}"
         if record.exc_info:
-            text += "\n" + _plain(self._redact(self.formatException(record.exc_info)))
+            text += "\n" + plain(self._redact(self.formatException(record.exc_info)))
         return _shorten(text)
 
 
@@ -203,11 +203,6 @@ def _server(record: logging.LogRecord) -> str | None:
     if isinstance(record.args, tuple) and record.args and _SERVER.match(str(record.msg)):
         return str(record.args[0])
     return None
-
-
-def _plain(text: str) -> str:
-    """The text without anything that a terminal would act on."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def _shorten(text: str) -> str:

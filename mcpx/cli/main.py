@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast, get_args
 
 from cyclopts import App, CycloptsError, Parameter, Token, UnusedCliTokensError
 
 from mcpx import __version__
+from mcpx.cli.text import indented
 from mcpx.errors import ConfigError, McpxError
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Sequence
 
 FAILURE = 1
@@ -135,6 +137,8 @@ def demo() -> int:
 
 def main() -> None:
     """The entry point of ``mcpx``."""
+    # What a server calls itself may not fit the terminal's encoding.
+    cast("io.TextIOWrapper[BinaryIO]", sys.stdout).reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 
@@ -185,5 +189,5 @@ def _hint(own: Sequence[str]) -> str:
 
 def _complain(lines: Sequence[str], status: int) -> int:
     for line in lines:
-        print(f"mcpx: {line}", file=sys.stderr)
+        print(f"mcpx: {indented(line, 2)}", file=sys.stderr)
     return status

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
 import trio
 
+from mcpx.cli.text import indented
 from mcpx.errors import McpxError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def run_logged(main: Callable[[Unpack[Arguments]], Awaitable[object]], *argument
         trio.run(main, *arguments)
     except* McpxError as group:
         for error in leaves(group):
-            lines.put(f"mcpx: {error}")
+            lines.put(f"mcpx: {indented(str(error), 2)}")
         status = 1
     except* KeyboardInterrupt:
         status = 130

@@ -300,3 +300,18 @@ def test_serve_ends_well_on_a_signal(machine: Machine, number: signal.Signals) -
 )
 def test_frames_are_printed_to_be_read(value: Any, width: int, lines: list[str]) -> None:
     assert readable(value, width) == lines
+
+
+def test_nothing_that_a_server_says_of_itself_reaches_the_terminal_raw(machine: Machine) -> None:
+    machine.server.write_text(SERVER.replace('"old"', '"o\\x1b[2Jld"').replace("the gap.", "\\x1b]0;title\\x07"))
+    machine.configure(
+        {"a\u009bb": machine.entry, "gone": {"command": "sh", "args": ["-c", "printf 'a\\nb' >&2; exit 1"]}}
+    )
+    checked = machine.run("check")
+    found = machine.run("discover", "--", *machine.command)
+    for done in (checked, found):
+        assert not any(ord(character) < 32 and character != "\n" for character in done.stdout + done.stderr)
+        assert "\u009b" not in done.stdout
+    assert "  ok      a\\x9bb: o\\x1b[2Jld 1.2" in checked.stdout
+    assert "a\n          b" in checked.stdout
+    assert found.returncode == 0
