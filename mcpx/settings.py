@@ -162,7 +162,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     transport: Literal["stdio", "http", "sse", "websocket"] | None = None  # as the file names it, if it does
     protocol: str = "auto"  # auto, legacy, modern, or one dated revision
     scope: Literal["host", "shared", "call"] = "host"
-    builtin: Literal["demo"] | None = None  # an in-process server instead of a command or URL
+    builtin: str | None = None  # an in-process server, by name, instead of a command or URL
     passthrough: bool = False  # names and URIs are the upstream's own; never a key of the file
     limits: Limits = Limits()
 

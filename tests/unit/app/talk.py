@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections import deque
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import trio
 import trio.testing
 
 from mcpx.spec import meta
-from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import LATEST_MODERN
+from tests.support.schemas import validate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
     from mcpx.app import App
     from mcpx.transports.channel import Channel
 
-SCHEMAS = Path(__file__).parents[2] / "support" / "schemas"
 META: dict[str, Any] = {
     meta.PROTOCOL_VERSION: LATEST_MODERN,
     meta.CLIENT_CAPABILITIES: {},
@@ -39,12 +35,6 @@ def in_virtual_time(main: Callable[[], Awaitable[None]]) -> None:
             await main()
 
     trio.run(bounded, clock=trio.testing.MockClock(autojump_threshold=0))
-
-
-@functools.cache
-def validator(name: str) -> Any:
-    schema = json.loads((SCHEMAS / f"{LATEST_MODERN}.json").read_text())
-    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]})
 
 
 class Host:
@@ -119,19 +109,8 @@ class Host:
             raise AssertionError(f"unexpected: {frame}")
 
     def _judge(self, frame: dict[str, Any]) -> None:
-        if "method" in frame:
-            name = {
-                "notifications/progress": "ProgressNotification",
-                "notifications/message": "LoggingMessageNotification",
-            }
-            validator(name[frame["method"]]).validate(frame)
-        elif "error" in frame:
-            validator("JSONRPCErrorResponse").validate(frame)
-        else:
-            validator("JSONRPCResultResponse").validate(frame)
-            kind = METHODS[self._methods[json.dumps(frame["id"])]].result
-            assert kind is not None
-            validator(kind).validate(frame["result"])
+        method = self._methods.get(json.dumps(frame.get("id")))
+        validate(frame, LATEST_MODERN, sender="server", method=method)
 
 
 @asynccontextmanager

@@ -330,6 +330,28 @@ def test_a_tool_that_speaks_after_its_cancellation_is_not_heard() -> None:
     run(app, script)
 
 
+def test_a_tool_that_finishes_in_spite_of_its_cancellation_is_not_answered() -> None:
+    app = small_app()
+    finished: list[str] = []
+
+    @app.tool
+    async def thorough() -> str:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(1)
+        finished.append("yes")
+        return "done"
+
+    async def script(host: Host) -> None:
+        id = host.begin("tools/call", {"name": "thorough"})
+        await trio.testing.wait_all_tasks_blocked()
+        host.notify("notifications/cancelled", {"requestId": id})
+        await trio.sleep(2)
+        assert finished == ["yes"]
+        await host.silence()
+
+    run(app, script)
+
+
 def test_too_many_requests_at_once_are_refused_and_cancellations_still_get_through(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

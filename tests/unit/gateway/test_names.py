@@ -208,13 +208,15 @@ def test_tools_and_prompts_are_two_tables() -> None:
     assert names.find("prompts", "a__x") is None
 
 
-@pytest.mark.parametrize("items", [["one", "two"], ["two", "one"], ["two", "one", "two"]])
-def test_of_two_items_of_one_server_with_one_public_name_the_smaller_is_kept(items: list[str]) -> None:
+@pytest.mark.parametrize("items", [["one", "two", "six", "ten"], ["ten", "six", "two", "one", "two"]])
+def test_of_the_items_of_one_server_with_one_public_name_the_smallest_is_kept(items: list[str]) -> None:
     names = NameTable()
     [clash] = names.replace("a", "tools", [("a__same", item) for item in items])
 
-    assert clash == ("tools", "a__same", Owner("a", "one"), (Owner("a", "two"),))
-    assert str(clash) == "'a' has several tools that would be named 'a__same': 'one' is shown, 'two' not"
+    assert clash == ("tools", "a__same", Owner("a", "one"), tuple(Owner("a", own) for own in ("six", "ten", "two")))
+    assert str(clash) == (
+        "'a' has several tools that would be named 'a__same': 'one' is shown, 'six', 'ten', 'two' not"
+    )
     assert names.find("tools", "a__same") == Owner("a", "one")
     assert names.is_shown("tools", "a__same", Owner("a", "one"))
     assert not names.is_shown("tools", "a__same", Owner("a", "two"))
