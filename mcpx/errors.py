@@ -1,8 +1,8 @@
 """The exception tree of mcpx.
 
-Two leaves say who broke the protocol: ``LocalProtocolError`` (we would have) and ``RemoteProtocolError`` (the peer did).
-``RpcError`` is a JSON-RPC error on its way through; ``UpstreamError`` is what befell a server; ``ConfigError`` collects
-every mistake of a configuration. Only the host edge turns an exception into an error on the wire.
+Two leaves say who broke the protocol: ``LocalProtocolError`` (we would have) and ``RemoteProtocolError`` (the peer
+did). ``RpcError`` is a JSON-RPC error on its way through; ``UpstreamError`` is what befell a server; ``ConfigError``
+collects every mistake of a configuration. Only the host edge turns an exception into an error on the wire.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RemoteProtocolError(ProtocolError):
     could be read.
     """
 
-    def __init__(self, code: int, message: str, id: msgspec.Raw | None = None) -> None:  # noqa: A002 the field's name
+    def __init__(self, code: int, message: str, id: msgspec.Raw | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message

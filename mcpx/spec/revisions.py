@@ -19,6 +19,8 @@ MODERN: tuple[str, ...] = (V2026_07_28,)  # newest first; every request carries 
 SUPPORTED: tuple[str, ...] = MODERN + LEGACY  # as server/discover and -32022 list them
 LATEST_LEGACY = LEGACY[0]
 LATEST_MODERN = MODERN[0]
+# Revisions with JSON-RPC batches (2025-03-26 basic/index, Batching; taken out again by the next one).
+BATCHING: frozenset[str | None] = frozenset({V2025_03_26})
 
 Era = Literal["legacy", "modern"]
 

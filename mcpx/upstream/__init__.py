@@ -1,4 +1,5 @@
-"""mcpx as a client of one server: the era probe, sessions of both eras, and the supervisor that keeps instances running.
+"""mcpx as a client of one server: the era probe, sessions of both eras, and the supervisor that keeps instances
+running.
 
 ``call.py`` is the vocabulary that this room shares with those above it.
 """

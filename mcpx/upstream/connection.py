@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw
 
 from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError, UpstreamGone
 from mcpx.spec import meta
+from mcpx.spec.revisions import BATCHING
 from mcpx.transports.crew import open_crew
 from mcpx.upstream.call import Progress
 from mcpx.wire import frames
@@ -121,6 +122,10 @@ class Connection:
             self._take_oversize(message)
             return
         try:
+            if self.revision in BATCHING and frames.is_batch(message):
+                for one in frames.split_batch(message):
+                    self._take(one)
+                return
             frame = frames.decode_frame(message)
             if frame.method is UNSET:
                 self._take_answer(frame)
@@ -142,7 +147,7 @@ class Connection:
                 body = frames.error_object(frame.error)
                 data = None if body.data is UNSET else body.data
                 call.finish(RpcError(body.code, body.message, data, revision=self.revision, server=self.server))
-        elif kind == "error" and isinstance(frame.error, Raw):
+        elif kind == "error" and isinstance(frame.error, Raw) and frame.id in (UNSET, frames.NULL):
             log.warning("[%s] sent an error that names no request: %s", self.server, _shorten(bytes(frame.error)))
 
     def _take_notification(self, method: str, params: dict[str, Raw]) -> None:

@@ -74,8 +74,13 @@ class Instance:
 
     @property
     def ready(self) -> bool:
-        """Whether it takes calls. Between a connection's end and the supervisor's noticing, it is up and not ready."""
-        return self.state == "up" and self.session is not None and not self.session.connection.closed.is_set()
+        """Whether it takes calls. One that is up may be ending already: its connection has, or it was told to."""
+        return (
+            self.state == "up"
+            and self.session is not None
+            and not self.session.connection.closed.is_set()
+            and not self.scope.cancel_called
+        )
 
     def move(self, state: State, now: float) -> None:
         self.state, self.since = state, now
@@ -192,17 +197,17 @@ class Supervisor:
         with trio.move_on_after(patience):
             while True:
                 instance = self._instances.get(key) or await self._start(key, asker)
-                failures = instance.failures
-                while not instance.ready and instance.state != "ended" and instance.failures == failures:
-                    if instance.state == "backing off" and instance.start_failed:
-                        raise self._not_yet(instance)
-                    instance.last_used = trio.current_time()
-                    await self._news.wait()
                 if instance.ready:
                     return self._take(instance)
-                if instance.start_failed and instance.last_error is not None:
+                if instance.state == "backing off" and instance.start_failed:
+                    raise self._not_yet(instance)
+                failures = instance.failures
+                instance.last_used = trio.current_time()
+                await self._news.wait()
+                if instance.failures > failures and instance.start_failed and instance.last_error is not None:
                     raise UpstreamStartError(self.name, instance.last_error.reason)
-                key = self.key(asker)  # the instance ended, or the server's era is known now: look again
+                if key.call is None:
+                    key = self.key(asker)  # the server's era may be known now
         raise UpstreamTimeout(self.name, f"No instance was free within {patience:g} s.")
 
     def release(self, instance: Instance) -> None:
