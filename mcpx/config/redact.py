@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from mcpx.settings import SAFE_VARIABLES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -26,7 +28,8 @@ def secrets_of(servers: Iterable[ServerSettings]) -> frozenset[str]:
     """The strings of these servers' settings that nobody is to see."""
     found: set[str] = set()
     for server in servers:
-        found.update(server.env.values())
+        # What is safe to inherit is safe to show, and a message about the PATH must be able to say it.
+        found.update(value for name, value in server.env.items() if name not in SAFE_VARIABLES)
         for value in server.headers.values():
             found.update((value, value.partition(" ")[2]))  # "Bearer x" is to be hidden as "x" too
         if server.url is not None:
