@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,8 @@ HOST_LIMIT = 45.0  # seconds for one host to do its tour; it needs one or two
 LINGER = 2.0  # seconds after the host's end until nothing of its servers may be left
 RECORD_LIMIT = 15.0  # seconds until a server has recorded something that it must
 POLL = 0.02  # seconds between two looks at what is alive
+
+COMPLAINT = re.compile(r" (warning|error|critical) mcpx")  # in mcpx's own log
 
 # A host of each SDK in each of its ways to connect: the program, the mode, and the alias of a TypeScript SDK 1.x.
 HOSTS = {
@@ -60,6 +63,7 @@ class Run:
         self.home.mkdir()
         self.record = folder / "record"
         self.record.touch()
+        self.log = ""  # what the last host, and mcpx and the servers under it, wrote to stderr
         self.env = {
             "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self.home),
@@ -126,7 +130,8 @@ class Run:
                     cwd=self.home,
                 )
         output = result.stdout.decode()
-        print(f"--- {command}\n{output}--- stderr\n{result.stderr.decode(errors='replace')}")
+        self.log = result.stderr.decode(errors="replace")
+        print(f"--- {command}\n{output}--- stderr\n{self.log}")
         assert result.returncode == 0, f"the host exited with {result.returncode}"
         return output
 
@@ -174,6 +179,10 @@ class Run:
         with trio.move_on_after(seconds) as waiting:
             await process.wait()
         return waiting.cancelled_caught
+
+    def complaints(self) -> list[str]:
+        """The lines of the log in which mcpx warns or reports a failure."""
+        return [line for line in self.log.splitlines() if COMPLAINT.search(line) or line.startswith("Traceback")]
 
     def recorded(self, word: str) -> list[int]:
         """The process ids of the servers that recorded ``word``: ``started``, ``called`` or ``cancelled``."""

@@ -41,6 +41,7 @@ async def test_tour_through_a_configuration(run: Run, host: str, server: str) ->
     check_tour(report, host, tool="one__", uri="mcpx://one/")
     assert report["protocol"] == spoken(host)
     assert report["unknown"]["code"] == -32602  # mcpx's own answer: no server has it
+    assert run.complaints() == []
     # Handshake and discovery start nothing, so a sibling that only probes starts no server.
     assert len(run.recorded("started")) == 1
 
@@ -55,6 +56,7 @@ async def test_tour_through_a_pass_through(run: Run, host: str, server: str) -> 
     if host != "py2-modern":  # that one asks for no introduction
         assert report["server"] == f"{server[:3]}-peer"
         assert report["instructions"] == f"Ask {server[:3]}-peer to echo, add or wait."
+    assert run.complaints() == []
     # Its introduction is the server's own, so the sibling's discovery has to start one, the first time.
     assert len(run.recorded("started")) == (2 if host in PROBES_ON_A_SIBLING else 1)
 
@@ -74,4 +76,19 @@ async def test_tours_of_all_servers_behind_one_mcpx(run: Run) -> None:
     sums, notes = report["results"][: len(SERVERS)], report["results"][len(SERVERS) :]
     assert [result["structuredContent"] for result in sums] == [{"result": n + 1} for n in range(len(SERVERS))]
     assert [result["contents"][0]["text"] for result in notes] == [f"notes on {name}" for name in SERVERS]
+    assert run.complaints() == []
     assert len(run.recorded("started")) == len(SERVERS)
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("host", ["py2-legacy", "py2-auto"])
+async def test_instructions_are_remembered_for_the_next_host(run: Run, host: str) -> None:
+    """The first introduction is made before any server runs; the next one says what the servers said of themselves."""
+    command = run.mcpx({name: run.entry(run.server(name)) for name in ("ts1-32", "py2")})
+    first = await run.host(host, command, visit=[])
+    assert first["instructions"] is None
+    second = await run.host(host, command, visit=[])
+    for name, said in (("ts1-32", "Ask ts1-peer"), ("py2", "Ask py2-peer")):
+        assert name in second["instructions"]
+        assert said in second["instructions"]
+    assert second["server"] == "mcpx"

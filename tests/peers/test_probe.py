@@ -26,12 +26,22 @@ every_server = pytest.mark.parametrize("server", SERVERS)
 async def tapped_tour(
     run: Run, server: str, tap: Path, *, host: str = "py2-auto", delay: float = 0, probe_delay: float = 10, **more: Any
 ) -> list[dict[str, Any]]:
-    """A tour with a wiretap between mcpx and the server; what went through it."""
+    """A tour with a wiretap between mcpx and the server; what went through it.
+
+    Its path is part of the server's configuration, by which eras are remembered: the same for each run of a test.
+    """
     command = run.program("wiretap.py", str(tap), *run.server(server))
     serve = run.mcpx({"one": run.entry(command, delay=delay, **more)}, limits={"probeDelay": probe_delay})
     report = await run.host(host, serve, tool="one__", uri="mcpx://one/")
     check_tour(report, host, tool="one__", uri="mcpx://one/")
-    return [json.loads(line) for line in tap.open()]
+    return take(tap)
+
+
+def take(tap: Path) -> list[dict[str, Any]]:
+    """The record of a wiretap, taken away for the next run."""
+    lines = tap.read_text().splitlines()
+    tap.unlink()
+    return [json.loads(line) for line in lines]
 
 
 def sent(tapped: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -65,7 +75,7 @@ def answered_at(tapped: list[dict[str, Any]], method: str) -> int:
 )
 async def test_slow_server_loses_no_start_and_is_remembered(run: Run, host: str, server: str, tmp_path: Path) -> None:
     slow: Any = {"host": host, "delay": SLOW_START, "probe_delay": PROBE_DELAY}
-    tapped = await tapped_tour(run, server, tmp_path / "first", **slow)
+    tapped = await tapped_tour(run, server, tmp_path / "tap", **slow)
     assert len(run.recorded("started")) == 1
 
     # The probe is alone for its delay; then initialize, whose answer decides; nothing else is sent before that.
@@ -83,7 +93,7 @@ async def test_slow_server_loses_no_start_and_is_remembered(run: Run, host: str,
         assert methods(tapped)[2] == "notifications/initialized"
         assert not any("_meta" in frame["params"] and speaks_modern(frame) for frame in sent(tapped)[3:])
 
-    again = await tapped_tour(run, server, tmp_path / "second", **slow)
+    again = await tapped_tour(run, server, tmp_path / "tap", **slow)
     assert len(run.recorded("started")) == 2
     if server in MODERN_SERVERS:
         # Remembered as modern: discover alone is waited for, however slow, and nothing else is tried.
