@@ -132,6 +132,7 @@ class Fake:
         self.used = {}  # (kind, name) -> how often it was asked for
         self.discovered = False
         self.ready = False  # whether stdin is read
+        self.corked = None  # what is held back, to be written at once
         self.spell = self.script.get("spell", "number")
 
     # -- the loop
@@ -359,6 +360,9 @@ class Fake:
         self.write_bytes(data + (b"\r\n" if self.script.get("crlf") else b"\n"))
 
     def write_bytes(self, data, descriptor=1):
+        if self.corked is not None and descriptor == 1:
+            self.corked += data
+            return
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
@@ -458,6 +462,14 @@ def step_ask(fake, request, value):
 def step_stdout(fake, request, text):
     """Bytes, one per character, just as they are: noise, a mark at the start, invalid UTF-8, half a line."""
     fake.write_bytes(text.encode("latin-1"))
+
+
+def step_cork(fake, request, steps):
+    """Go through steps, and write all that they write to stdout in one piece."""
+    fake.corked = b""
+    yield from fake.steps(steps, request)
+    data, fake.corked = fake.corked, None
+    fake.write_bytes(data)
 
 
 def step_stderr(fake, request, text):

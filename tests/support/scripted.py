@@ -151,7 +151,7 @@ class Scripted:
         await self._order({"set": values})
 
     async def _order(self, order: dict[str, Any]) -> None:
-        assert self._streams, f"no process of {self.name} runs"
+        await self.changes.until(lambda: self._streams, f"a process of {self.name}")
         for stream in list(self._streams.values()):
             await stream.send_all(json.dumps(order).encode() + b"\n")
 
