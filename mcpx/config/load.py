@@ -13,7 +13,7 @@ from mcpx.config.locate import candidates, named_file, resolve, state_folder
 from mcpx.config.report import Place, Report
 from mcpx.config.servers import read_server
 from mcpx.errors import ConfigError
-from mcpx.gateway.names import server_part
+from mcpx.names import server_part
 from mcpx.settings import Limits, ServerSettings, Settings
 
 if TYPE_CHECKING:

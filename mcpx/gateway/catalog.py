@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw
 
 from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError
-from mcpx.gateway.names import Clash, NameTable, Owner
+from mcpx.gateway.name_table import Clash, NameTable, Owner
 from mcpx.gateway.uris import own_name, public_item
 from mcpx.wire import frames
 

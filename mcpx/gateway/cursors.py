@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import msgspec
 
 from mcpx.errors import RpcError
-from mcpx.gateway.names import server_part
+from mcpx.names import server_part
 from mcpx.wire.frames import INVALID_PARAMS
 
 if TYPE_CHECKING:

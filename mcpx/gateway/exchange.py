@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Raw
 
 from mcpx.errors import RpcError, UnknownItem, UpstreamError
-from mcpx.gateway.names import candidates
 from mcpx.gateway.templates import match_template
 from mcpx.gateway.uris import rewrite_result_uris, split_uri
+from mcpx.names import candidates
 from mcpx.upstream.call import Reply, Request
 from mcpx.wire import frames
 

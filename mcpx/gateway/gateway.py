@@ -17,11 +17,9 @@ from mcpx.gateway.catalog import Catalog
 from mcpx.gateway.exchange import Exchange, Router
 from mcpx.gateway.uris import public_uri
 from mcpx.transports.crew import open_crew
-from mcpx.transports.ladder import ExitPlan
-from mcpx.transports.watcher import open_watcher
 from mcpx.upstream.call import Asker, Change, Identity, Request
 from mcpx.upstream.supervisor import Supervisor
-from mcpx.upstream.target import Surroundings
+from mcpx.upstream.target import open_surroundings
 from mcpx.wire import frames
 
 if TYPE_CHECKING:
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
     from mcpx.gateway.catalog import Shelf
     from mcpx.settings import Settings
+    from mcpx.transports.ladder import ExitPlan
     from mcpx.upstream.call import ChangeKind, ListKind
     from mcpx.upstream.target import Builtins
 
@@ -94,8 +93,7 @@ class Gateway:
         if remembered.revision is None:
             supervisor.release(await supervisor.lease(asker))
             remembered = supervisor.memory.value
-        identity = remembered.identity
-        return Identity(identity.server_info, _relayed(identity.capabilities), identity.instructions)
+        return remembered.identity
 
     def exchange(self, request: Request) -> Exchange:
         """Open an exchange for one of the methods in ``mcpx.gateway.exchange.ROUTES``."""
@@ -170,14 +168,14 @@ async def open_gateway(
     fit ``gateway.exit_plan.end`` where that is set. ``builtins`` opens the in-process servers, by the name that
     ``ServerSettings.builtin`` gives; ``environ`` is where servers' variables come from (this process's own by default).
     """
-    exit_plan = ExitPlan()
     async with AsyncExitStack() as stack:
-        surroundings = Surroundings(
-            watcher=await stack.enter_async_context(open_watcher(settings.limits)),
-            exit_plan=exit_plan,
-            builtins=builtins or {},
-            client_info=frames.to_raw(IDENTITY),
-            environ=os.environ if environ is None else environ,
+        surroundings = await stack.enter_async_context(
+            open_surroundings(
+                settings.limits,
+                builtins=builtins or {},
+                client_info=frames.to_raw(IDENTITY),
+                environ=os.environ if environ is None else environ,
+            )
         )
         crew = await stack.enter_async_context(open_crew())
         supervisors: list[Supervisor] = []
@@ -197,20 +195,8 @@ async def open_gateway(
             Supervisor(server, surroundings, settings.state_dir, crew, changed=changed, came_up=came_up)
             for server in settings.servers
         )
-        gateway = Gateway(settings, exit_plan, supervisors, catalog)
+        gateway = Gateway(settings, surroundings.exit_plan, supervisors, catalog)
         yield gateway
-
-
-def _relayed(capabilities: Mapping[str, Raw]) -> dict[str, Raw]:
-    """Of what an upstream declares, what mcpx can keep up towards a host in this version."""
-    relayed: dict[str, Raw] = {}
-    for name, raw in capabilities.items():
-        if name in CAPABILITIES:
-            kept = {key: value for key, value in frames.members(raw).items() if key != "subscribe"}
-            relayed[name] = frames.to_raw(kept)
-        elif name in ("extensions", "experimental"):
-            relayed[name] = raw
-    return relayed
 
 
 def _remaining_ms(shelves: list[Shelf]) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from mcpx.gateway.names import DEFAULT_LIMIT, public_name, server_part
+from mcpx.names import DEFAULT_LIMIT, public_name, server_part
 from mcpx.wire.frames import to_raw
 
 if TYPE_CHECKING:

@@ -40,17 +40,19 @@ class ModernForm:
     announces_changes = False
     assumes_completions = False
 
-    def __init__(self, revision: str, client_info: Raw, *, relay_client_info: bool) -> None:
+    def __init__(self, revision: str, client_info: Raw, *, passthrough: bool) -> None:
         self.revision = revision
         self._client_info = client_info
-        self._relay_client_info = relay_client_info
+        self._passthrough = passthrough
 
     def meta(self, asker: Asker, foreign: Mapping[str, Raw], token: int | None) -> dict[str, Any]:
-        info = asker.client_info if self._relay_client_info and asker.client_info is not None else self._client_info
+        info = asker.client_info if self._passthrough and asker.client_info is not None else self._client_info
         values: dict[str, Any] = {
             **foreign,
             meta.PROTOCOL_VERSION: self.revision,
-            meta.CLIENT_CAPABILITIES: capabilities.narrow_client(capabilities.told(asker.capabilities), self.revision),
+            meta.CLIENT_CAPABILITIES: capabilities.narrow_client(
+                capabilities.told(asker.capabilities, passthrough=self._passthrough), self.revision
+            ),
             meta.CLIENT_INFO: capabilities.narrow_implementation(info, self.revision),
         }
         if asker.log_level is not None:

@@ -221,7 +221,7 @@ class Opener:
                 raise self._failed(f"The server names {version} as supported, but refuses server/discover with it.")
             verdict = again
         identity = verdict.identity or Identity()
-        form = ModernForm(version, self._client_info, relay_client_info=self._passthrough)
+        form = ModernForm(version, self._client_info, passthrough=self._passthrough)
         return Agreement(form, identity, _memory("modern", version, identity))
 
     async def _open_legacy(self, offered: str) -> Agreement:

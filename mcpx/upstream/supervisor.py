@@ -164,17 +164,21 @@ class Supervisor:
         modern = self._modern if self._modern is not None else self.memory.value.era == "modern"
         if modern or self.server.scope == "shared":
             return MODERN_KEY
-        capabilities = told(asker.capabilities)
+        capabilities = self._told(asker)
         if not capabilities:
             return MODERN_KEY  # told nothing: the same instance, whichever era the server turns out to be of
         return Key(_canonical(capabilities), asker.host if can_ask(capabilities) else None)
 
     def told_key(self, asker: Asker) -> bytes:
         """What of an asker the lists of this server may depend on: two askers with one key see the same."""
-        if self.server.scope == "shared":
-            return b""
-        capabilities = told(asker.capabilities)
+        capabilities = self._told(asker)
         return _canonical(capabilities) if capabilities else b""
+
+    def _told(self, asker: Asker) -> dict[str, Raw]:
+        """What this server is told of what an asker declared; one that is shared, nothing."""
+        if self.server.scope == "shared":
+            return {}
+        return told(asker.capabilities, passthrough=self.server.passthrough)
 
     def lease_nowait(self, asker: Asker) -> Instance | None:
         """An instance that is up, taken; ``None`` where one must be waited for."""
@@ -278,7 +282,7 @@ class Supervisor:
                         self.server,
                         self._surroundings,
                         self.memory,
-                        told=told(instance.asker.capabilities) if self.server.scope != "shared" else {},
+                        told=self._told(instance.asker),
                         client_info=self._client_info(instance.asker),
                         changed=self._heard,
                     )

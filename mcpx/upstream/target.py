@@ -10,7 +10,9 @@ import trio
 
 from mcpx.errors import SpawnError, UpstreamGone, UpstreamStartError
 from mcpx.settings import server_environment
+from mcpx.transports.ladder import ExitPlan
 from mcpx.transports.process import open_process
+from mcpx.transports.watcher import Watcher, open_watcher
 from mcpx.upstream.connection import Connection, open_connection
 from mcpx.upstream.probe import Agreement, DiedOnProbe, Opener, plan
 from mcpx.upstream.session import Session
@@ -21,10 +23,9 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from mcpx.settings import ServerSettings
+    from mcpx.settings import Limits, ServerSettings
     from mcpx.transports.channel import Channel
-    from mcpx.transports.process import ExitPlan, ServerProcess
-    from mcpx.transports.watcher import Watcher
+    from mcpx.transports.process import ServerProcess
     from mcpx.upstream.call import ChangeKind
     from mcpx.upstream.eras import Memory
 
@@ -53,6 +54,21 @@ class Surroundings:
         self.builtins = builtins
         self.client_info = client_info
         self.environ = environ
+
+
+@asynccontextmanager
+async def open_surroundings(
+    limits: Limits, *, builtins: Builtins, client_info: Raw, environ: Mapping[str, str]
+) -> AsyncGenerator[Surroundings]:
+    """Open what servers are started in; enter it around everything that starts any.
+
+    ``builtins`` opens in-process servers by the name that ``ServerSettings.builtin`` gives, ``client_info`` is what
+    mcpx calls itself towards servers, ``environ`` where their variables come from.
+    """
+    async with open_watcher(limits) as watcher:
+        yield Surroundings(
+            watcher=watcher, exit_plan=ExitPlan(), builtins=builtins, client_info=client_info, environ=environ
+        )
 
 
 @asynccontextmanager

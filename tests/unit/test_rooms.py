@@ -26,16 +26,17 @@ PACKAGE = Path(mcpx.__file__).parent
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "settings": set(),
+    "names": set(),
     "": {"errors", "settings"},
     "wire": {"errors"},
     "spec": {"errors", "wire"},
     "transports": {"errors", "settings", "", "wire"},
     "upstream": {"errors", "settings", "", "transports", "spec", "wire"},
-    "gateway": {"errors", "settings", "", "upstream", "spec", "wire"},
+    "gateway": {"errors", "settings", "names", "", "upstream", "spec", "wire"},
     "host": {"errors", "settings", "", "gateway", "transports", "spec", "wire"},
     "app": {"errors", "settings", "", "upstream", "spec", "wire"},
     "demo": {"errors", "settings", "", "app", "upstream", "spec", "wire"},
-    "config": {"errors", "settings", "", "spec"},
+    "config": {"errors", "settings", "names", "", "spec"},
     "cli": {
         "errors", "settings", "", "wire", "spec", "transports", "upstream", "gateway", "host", "app", "demo", "config",
     },
@@ -47,12 +48,10 @@ ROOMS: dict[str, set[str]] = {
 BEYOND: dict[tuple[str, str], str] = {
     ("host", "mcpx.upstream.call"): "the vocabulary between the edges lives in the lowest room that speaks it",
     ("gateway", "mcpx.transports.crew"): "the gateway owns tasks that outlive its cancellation, as channels do",
-    ("gateway", "mcpx.transports.ladder"): "it owns the plan by which all upstreams end at once",
-    ("gateway", "mcpx.transports.watcher"): "it owns the watcher that ends them should mcpx be killed",
+    ("gateway", "mcpx.transports.ladder"): "whoever leaves a gateway sets on it when mcpx itself must have ended",
     ("app", "mcpx.transports.channel"): "a server in-process is reached over a channel, as any other",
     ("app", "mcpx.transports.crew"): "which has tasks of its own",
     ("app", "mcpx.transports.memory"): "and is in memory",
-    ("config", "mcpx.gateway.names"): "two servers with one public part are a mistake of the configuration",
 }
 
 # The vocabulary in turn knows of no transports, though its room does.

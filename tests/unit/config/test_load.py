@@ -410,7 +410,7 @@ def test_a_disabled_server_is_checked_but_not_expanded(tmp_path: Path) -> None:
 
 
 def test_two_servers_with_one_public_part(tmp_path: Path) -> None:
-    from mcpx.gateway.names import server_part
+    from mcpx.names import server_part
 
     strange = "my server"
     part = server_part(strange)

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpx.errors import NameClash
-from mcpx.gateway.names import (
+from mcpx.gateway.name_table import NameTable, Owner
+from mcpx.names import (
     DEFAULT_LIMIT,
     HASH_DIGITS,
     MAX_SERVER_PART,
     MIN_LIMIT,
-    NameTable,
-    Owner,
     candidates,
     public_name,
     server_part,
@@ -89,7 +88,7 @@ def test_a_name_that_ends_in_a_date_is_no_hash() -> None:
 
 def test_names_are_the_same_in_another_process() -> None:
     """A hash that changed from start to start, as Python's own does, would rename tools at each."""
-    code = "from mcpx.gateway.names import public_name; print(public_name('my server', 'a.b'))"
+    code = "from mcpx.names import public_name; print(public_name('my server', 'a.b'))"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
     assert other == public_name("my server", "a.b")

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcpx.gateway.names import public_name, server_part
 from mcpx.gateway.uris import own_name, public_item, public_uri, rewrite_result_uris, split_uri
+from mcpx.names import public_name, server_part
 
 STEADY = settings(deadline=None)  # a shared machine may be slow at any moment
 
