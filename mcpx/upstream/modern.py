@@ -16,7 +16,7 @@ from mcpx.upstream.session import TryAgain
 from mcpx.wire import frames
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 # The requests that may be answered with input_required (2026-07-28 basic/patterns/mrtr, Supported Requests).
 MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -40,9 +40,12 @@ class ModernForm:
     announces_changes = False
     assumes_completions = False
 
-    def __init__(self, revision: str, client_info: Raw, *, passthrough: bool) -> None:
+    def __init__(
+        self, revision: str, client_info: Raw, *, tell: Callable[[Asker], Mapping[str, Raw]], passthrough: bool
+    ) -> None:
         self.revision = revision
         self._client_info = client_info
+        self._tell = tell  # what of an asker's capabilities this server is told
         self._passthrough = passthrough
 
     def meta(self, asker: Asker, foreign: Mapping[str, Raw], token: int | None) -> dict[str, Any]:
@@ -50,9 +53,7 @@ class ModernForm:
         values: dict[str, Any] = {
             **foreign,
             meta.PROTOCOL_VERSION: self.revision,
-            meta.CLIENT_CAPABILITIES: capabilities.narrow_client(
-                capabilities.told(asker.capabilities, passthrough=self._passthrough), self.revision
-            ),
+            meta.CLIENT_CAPABILITIES: capabilities.narrow_client(self._tell(asker), self.revision),
             meta.CLIENT_INFO: capabilities.narrow_implementation(info, self.revision),
         }
         if asker.log_level is not None:

@@ -28,6 +28,7 @@ from mcpx.wire import frames
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mcpx.upstream.call import Asker
     from mcpx.upstream.connection import Connection
 
 Opening = Literal["probe", "discover", "initialize"]
@@ -115,7 +116,8 @@ class Opener:
         connection: Connection,
         plan: Plan,
         *,
-        told: Mapping[str, Raw],
+        asker: Asker,
+        tell: Callable[[Asker], Mapping[str, Raw]],
         client_info: Raw,
         passthrough: bool,
         late: Callable[[Remembered], None],
@@ -123,7 +125,8 @@ class Opener:
         self._connection = connection
         self._server = connection.server
         self._plan = plan
-        self._told = told
+        self._tell = tell
+        self._told = tell(asker)
         self._client_info = client_info
         self._passthrough = passthrough
         self._late = late  # called when a probe that lost its race is answered after all: worth remembering
@@ -221,7 +224,7 @@ class Opener:
                 raise self._failed(f"The server names {version} as supported, but refuses server/discover with it.")
             verdict = again
         identity = verdict.identity or Identity()
-        form = ModernForm(version, self._client_info, passthrough=self._passthrough)
+        form = ModernForm(version, self._client_info, tell=self._tell, passthrough=self._passthrough)
         return Agreement(form, identity, _memory("modern", version, identity))
 
     async def _open_legacy(self, offered: str) -> Agreement:

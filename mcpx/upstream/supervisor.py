@@ -282,7 +282,8 @@ class Supervisor:
                         self.server,
                         self._surroundings,
                         self.memory,
-                        told=self._told(instance.asker),
+                        asker=instance.asker,
+                        tell=self._told,
                         client_info=self._client_info(instance.asker),
                         changed=self._heard,
                     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpx.settings import Limits, ServerSettings
     from mcpx.transports.channel import Channel
     from mcpx.transports.process import ServerProcess
-    from mcpx.upstream.call import ChangeKind
+    from mcpx.upstream.call import Asker, ChangeKind
     from mcpx.upstream.eras import Memory
 
 log = logging.getLogger("mcpx.upstream")
@@ -77,11 +77,15 @@ async def open_session(
     surroundings: Surroundings,
     memory: Memory,
     *,
-    told: Mapping[str, Raw],
+    asker: Asker,
+    tell: Callable[[Asker], Mapping[str, Raw]],
     client_info: Raw,
     changed: Callable[[ChangeKind, str | None], None],
 ) -> AsyncGenerator[Session]:
     """Start a server, agree on an era with it, and keep the session until left; then end the server by the ladder.
+
+    ``tell`` says what of an asker's capabilities this server is told: a legacy one once, at its handshake, about
+    ``asker``; a modern one on every request about whoever makes it.
 
     Raises ``UpstreamStartError`` where that fails, within ``startTimeout``. A server that dies on the probe is started
     a second time and opened with ``initialize`` (LV-27).
@@ -95,7 +99,8 @@ async def open_session(
             opener = Opener(
                 connection,
                 opening_plan,
-                told=told,
+                asker=asker,
+                tell=tell,
                 client_info=client_info,
                 passthrough=server.passthrough,
                 late=memory.remember,

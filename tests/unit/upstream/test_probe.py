@@ -10,6 +10,7 @@ import trio
 from mcpx.errors import UpstreamStartError
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY, V2025_03_26, V2025_06_18
 from mcpx.transports import memory_channel_pair
+from mcpx.upstream.call import Asker
 from mcpx.upstream.connection import open_connection
 from mcpx.upstream.eras import Remembered
 from mcpx.upstream.probe import Agreement, DiedOnProbe, Opener, plan
@@ -66,7 +67,8 @@ def open_with(
                 opener = Opener(
                     connection,
                     the_plan if opening is None else the_plan.beginning_with("initialize"),
-                    told={},
+                    asker=Asker("host"),
+                    tell=lambda asker: {},
                     client_info=CLIENT_INFO,
                     passthrough=False,
                     late=outcome.late.append,
