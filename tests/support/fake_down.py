@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import trio
 
 from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION
-from mcpx.spec.revisions import LATEST_MODERN, is_modern
+from mcpx.spec.revisions import is_modern
 from tests.support.audit import HostAudit
 from tests.support.waiting import PATIENCE, Changes
 
@@ -195,7 +195,8 @@ class Host:
 
     async def fence(self) -> None:
         """Come back when everything sent so far was read, and what it caused at once was written."""
-        await self.request("server/discover", revision=LATEST_MODERN, id=f"fence {len(self.received)}")
+        modern = self.revision is not None and is_modern(self.revision)
+        await self.request("server/discover" if modern else "ping", id=f"fence {len(self.received)}")
 
     async def all_items(self, method: str, member: str, **how: Any) -> list[dict[str, Any]]:
         """A whole list, page by page."""
