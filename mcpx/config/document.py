@@ -35,7 +35,9 @@ def parse(data: bytes) -> JsonValue:
     try:
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON (line {error.lineno}, column {error.colno}): {_hint(error)}") from None
+        at, what = _diagnose(error)
+        line, column = error.doc.count("\n", 0, at) + 1, at - error.doc.rfind("\n", 0, at)
+        raise ValueError(f"not JSON (line {line}, column {column}): {what}") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -89,12 +91,14 @@ def _object(pairs: list[tuple[str, JsonValue]]) -> Object:
     return found
 
 
-def _hint(error: json.JSONDecodeError) -> str:
-    """What is wrong, and for the two mistakes that other programs' formats allow, why."""
+def _diagnose(error: json.JSONDecodeError) -> tuple[int, str]:
+    """Where and what the mistake is; for the two that other programs' formats allow, in plain words."""
     rest = error.doc[error.pos :].lstrip()
     if rest.startswith(("//", "/*", "#")):
-        return "comments are not allowed"
+        return error.pos, "comments are not allowed"
+    # A comma after the last member: Python up to 3.12 points behind it, 3.13 at it.
     before = error.doc[: error.pos].rstrip()
-    if before.endswith(",") and rest[:1] in ("}", "]"):
-        return "a comma after the last member is not allowed"
-    return error.msg
+    comma = len(before) - 1 if before.endswith(",") else error.pos
+    if error.doc[comma : comma + 1] == "," and error.doc[comma + 1 :].lstrip()[:1] in ("}", "]"):
+        return comma, "a comma after the last member is not allowed"
+    return error.pos, error.msg

@@ -235,7 +235,7 @@ def test_a_leading_tilde_is_the_home_folder(tmp_path: Path) -> None:
     [
         ("", "not JSON (line 1, column 1): Expecting value"),
         ("{\n  // mine\n}", "not JSON (line 2, column 3): comments are not allowed"),
-        ('{"mcpServers": {},\n}', "not JSON (line 2, column 1): a comma after the last member is not allowed"),
+        ('{"mcpServers": {},\n}', "not JSON (line 1, column 18): a comma after the last member is not allowed"),
         ('{"mcpServers": {}', "not JSON (line 1, column 18): Expecting ',' delimiter"),
         ("[" * 100_000, "nested too deeply"),
         ("[]", "must be an object, not a list"),
