@@ -303,7 +303,7 @@ def test_deep_arguments_do_no_harm() -> None:
         params += f'"{host_version()}","io.modelcontextprotocol/clientCapabilities":{{}}}}}}'
         host.send(b'{"jsonrpc":"2.0","id":"deep","method":"tools/call","params":' + params.encode() + b"}")
         reply = await host.next()
-        assert reply["id"] == "deep"  # how deep a Python can go differs: refused or served, it is answered
+        assert {"error", "result"} & set(reply)  # how deep a Python can go differs: refused or served, it is answered
         assert await host.said("f", {"x": 1}) == ("survived", False)
 
     run(tool_app(f), script)
