@@ -115,8 +115,33 @@ async def test_lv_11_completions_of_the_oldest_upstreams_are_assumed(
     assert one.received("completion/complete")[0].frame["params"]["ref"] == {"type": "ref/prompt", "name": "greet"}
 
 
-async def _batch(host: Host, *frames: dict[str, Any], revision: str | None) -> list[Any]:
-    asked = [host.expect(frame, revision) for frame in frames if "id" in frame]
+async def test_lv_11_a_modern_host_gets_nothing_unasked(stage: Stage) -> None:
+    """Changes and log messages of upstreams reach no host that shook no hands, whatever else it asks meanwhile."""
+    said = [{"notify": {"method": f"notifications/{kind}/list_changed"}} for kind in ("tools", "prompts", "resources")]
+    log = {"notify": {"method": "notifications/message", "params": {"level": "error", "data": "x"}}}
+    one = stage.upstream("one", prompts=[PROMPT], calls={"echo": [*said, log, {"answer": True}, *said]})
+    async with stage.mcpx(one) as host:
+        await host.request("tools/list")
+        await host.call("one__echo")
+        await host.open(LATEST_MODERN)
+        await host.call("one__echo")
+        await host.names()
+    assert host.notifications == []
+
+
+async def test_lv_11_a_legacy_host_is_told_of_changes(stage: Stage) -> None:
+    """After a handshake that promised it, a change of an upstream's list reaches the host, in any legacy revision."""
+    one = stage.upstream("one")
+    async with stage.mcpx(one) as host:
+        for count, revision in enumerate(LEGACY, 1):
+            await host.initialize(revision)
+            await host.names()
+            await one.do({"notify": {"method": "notifications/tools/list_changed"}})
+            await host.notified("notifications/tools/list_changed", count=count)
+
+
+async def _batch(host: Host, *frames: Any, revision: str | None) -> list[Any]:
+    asked = [host.expect(frame, revision) for frame in frames if isinstance(frame, dict) and "id" in frame]
     await host.send_raw(json.dumps(frames).encode() + b"\n")
     return asked
 
@@ -133,6 +158,7 @@ async def test_lv_12_a_batch_is_answered_with_a_batch(stage: Stage) -> None:
             {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"},
             {"jsonrpc": "2.0", "id": "two", "method": "ping"},
             {"jsonrpc": "2.0", "id": 1003, "method": "no/such"},
+            7,
             revision=V2025_03_26,
         )
         await one.happened("held")
@@ -142,7 +168,8 @@ async def test_lv_12_a_batch_is_answered_with_a_batch(stage: Stage) -> None:
         assert pinged.result == {}
         assert refused.code == -32601
         (batch,) = host.batches
-        assert sorted(json.dumps(frame.frame["id"]) for frame in batch) == ['"two"', "1001", "1003"]
+        assert sorted(json.dumps(frame.frame["id"]) for frame in batch) == ['"two"', "1001", "1003", "null"]
+        assert host.strays[0].code == -32600
 
 
 async def test_lv_12_a_batch_without_requests_is_not_answered(stage: Stage) -> None:

@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from tests.support.scripted import Scripted
 
 OPENING = frozenset({"server/discover", "initialize"})
+# The capability that a server must have declared before it is asked for something, and before it says something.
+ASKED_OF = {"tools": "tools", "prompts": "prompts", "resources": "resources"} | {
+    "completion": "completions",
+    "logging": "logging",
+}
+PROMISED = {
+    "notifications/tools/list_changed": ("tools", "listChanged"),
+    "notifications/prompts/list_changed": ("prompts", "listChanged"),
+    "notifications/resources/list_changed": ("resources", "listChanged"),
+    "notifications/resources/updated": ("resources", "subscribe"),
+    "notifications/message": ("logging", None),
+}
 
 
 def invalid(
@@ -56,6 +68,7 @@ class _ProcessAudit:
         self.revision: str | None = None  # of the handshake
         self.modern = False  # discover was answered, or a modern error seen
         self.initialized = False
+        self.capabilities: dict[str, Any] | None = None  # as the server declared them
         self.ids: dict[str, str] = {}  # id -> method, of everything that mcpx asked
         self.asked: dict[str, str] = {}  # id -> method, of what the server asked
 
@@ -97,6 +110,10 @@ class _ProcessAudit:
                 self._wrong(f"{method} before notifications/initialized")
             if REQUEST_KEYS & meta.keys():
                 self._wrong(f"reserved keys in a legacy {method}")
+        capability = ASKED_OF.get(method.partition("/")[0])
+        assumed = capability == "completions" and self.revision == V2024_11_05  # which has no such capability
+        if capability and self.capabilities is not None and capability not in self.capabilities and not assumed:
+            self._wrong(f"{method} though {capability} was not declared")
         if revision in REVISIONS:
             self.problems += invalid(frame, revision, "client")
 
@@ -133,6 +150,8 @@ class _ProcessAudit:
         result = frame.get("result")
         if method == "initialize" and isinstance(result, dict) and is_legacy(result.get("protocolVersion", "")):
             self.revision = result["protocolVersion"]
+        if method in OPENING and isinstance(result, dict):
+            self.capabilities = result.get("capabilities")
         if method == "server/discover" and "method" not in frame:
             code = frame.get("error", {}).get("code")
             self.modern = self.modern or result is not None or code in (-32020, -32021, -32022)
@@ -155,6 +174,7 @@ class HostAudit:
         self.problems: list[str] = []
         self.revision: str | None = None  # of the last handshake
         self.era_known = False  # there was a handshake or a modern request
+        self.capabilities: dict[str, Any] = {}  # as mcpx declared them in that handshake
 
     def _wrong(self, what: str) -> None:
         self.problems.append(f"to the host: {what}")
@@ -171,6 +191,7 @@ class HostAudit:
             if not is_legacy(str(revision)):
                 self._wrong(f"initialize was answered with {revision}")
                 return
+            self.capabilities = frame["result"].get("capabilities", {})
         self.problems += invalid(frame, revision or V2024_11_05, "server", method)
 
     def _unknown(self, frame: dict[str, Any]) -> None:
@@ -191,6 +212,11 @@ class HostAudit:
         if revision is None:
             self._wrong(f"{frame['method']} though nobody shook hands")
             return
+        capability, member = PROMISED.get(frame["method"], (None, None))
+        if capability is not None and not is_modern(revision):
+            declared = self.capabilities.get(capability)
+            if declared is None or (member is not None and declared.get(member) is not True):
+                self._wrong(f"{frame['method']} though {capability} {member or ''} was not declared")
         self.problems += invalid(frame, revision, "server")
 
     def request(self, frame: dict[str, Any]) -> None:
