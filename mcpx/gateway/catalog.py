@@ -7,7 +7,7 @@ more look. A list waits a bounded time for slow servers; who comes late is annou
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 import trio
@@ -16,6 +16,8 @@ from msgspec import Raw
 from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError
 from mcpx.gateway.name_table import Clash, NameTable, Owner
 from mcpx.gateway.uris import own_name, public_item
+from mcpx.spec.mend import mend
+from mcpx.spec.raws import string_of
 from mcpx.wire import frames
 
 if TYPE_CHECKING:
@@ -28,20 +30,24 @@ if TYPE_CHECKING:
 log = logging.getLogger("mcpx.gateway")
 
 
+MAX_TTL_MS = 366 * 24 * 3600 * 1000  # of a list; any integer is allowed, and hosts may compute with what they get
+
+
 class Listing(NamedTuple):
     """How a kind of list is asked for."""
 
     method: str
     capability: str
     member: str
+    type: str  # of its items
     change: ChangeKind
 
 
 LISTINGS: dict[ListKind, Listing] = {
-    "tools": Listing("tools/list", "tools", "tools", "tools"),
-    "prompts": Listing("prompts/list", "prompts", "prompts", "prompts"),
-    "resources": Listing("resources/list", "resources", "resources", "resources"),
-    "templates": Listing("resources/templates/list", "resources", "resourceTemplates", "resources"),
+    "tools": Listing("tools/list", "tools", "tools", "Tool", "tools"),
+    "prompts": Listing("prompts/list", "prompts", "prompts", "Prompt", "prompts"),
+    "resources": Listing("resources/list", "resources", "resources", "Resource", "resources"),
+    "templates": Listing("resources/templates/list", "resources", "resourceTemplates", "ResourceTemplate", "resources"),
 }
 
 
@@ -134,9 +140,11 @@ class Catalog:
         return self.names.is_shown(kind, item.public, Owner(server, item.own))
 
     def failure(self, kind: ListKind, server: str, asker: Asker) -> str | None:
-        """Why a server's list could not be had, if it could not."""
+        """Why a server's list is not there, if it is not."""
         entry = self._entries.get((server, kind, self._by_name(server).told_key(asker)))
-        return None if entry is None or entry.shelf is not None else entry.failure
+        if entry is None or entry.shelf is not None:
+            return None
+        return "The server has not answered yet; ask again in a while." if entry.running else entry.failure
 
     def changed(self, supervisor: Supervisor, change: ChangeKind, uri: str | None) -> None:
         """A server says that one of its lists, or one of its resources, has changed."""
@@ -247,7 +255,7 @@ class Catalog:
                         break  # it has the capability and not this list, as servers without templates do
                     raise
                 page = _read_page(server.name, listing, payload, items, entry)
-                lifetimes.append(trio.current_time() + max(page.ttl_ms, 0) / 1000)
+                lifetimes.append(trio.current_time() + page.ttl_ms / 1000)
                 scopes.add(page.public)
                 cursor = page.next_cursor
                 if cursor is None:
@@ -317,23 +325,26 @@ def _read_page(server: str, listing: Listing, payload: Raw, items: dict[str, Ite
     except (msgspec.MsgspecError, RemoteProtocolError, KeyError, RecursionError):
         raise UpstreamError(server, f"The server's answer to {listing.method} holds no list of {entry.kind}.") from None
     passthrough = entry.supervisor.server.passthrough
-    for raw in raws:
+    for written in raws:
+        raw = mend(listing.type, written)
         item = _as_it_is(entry.kind, raw) if passthrough else public_item(entry.kind, raw, server)
         if item is None:
             log.warning("[%s] an item of its %s has no name and is left out", server, entry.kind)
         elif item[1] not in items:
             items[item[1]] = Item(*item)
-    cursor = _value(members, "nextCursor")
-    ttl = _value(members, "ttlMs")
     return _Page(
-        cursor if isinstance(cursor, str) else None,
-        ttl if isinstance(ttl, (int, float)) else 0,
-        _value(members, "cacheScope") == "public",
+        string_of(members.get("nextCursor")),
+        _ttl(members.get("ttlMs")),
+        string_of(members.get("cacheScope")) == "public",
     )
 
 
-def _value(members: dict[str, Raw], name: str) -> Any:
-    return msgspec.json.decode(members[name]) if name in members else None
+def _ttl(raw: Raw | None) -> float:
+    """How long a page says that it holds, in milliseconds; what is no such number says nothing."""
+    try:
+        return 0 if raw is None else min(max(msgspec.json.decode(raw, type=float), 0), MAX_TTL_MS)
+    except (msgspec.MsgspecError, RecursionError):
+        return 0
 
 
 def _as_it_is(kind: ListKind, raw: Raw) -> tuple[str, str, Raw] | None:

@@ -52,10 +52,9 @@ class Router:
         """The target of a request. Raises ``UnknownItem``, ``RpcError`` (``-32602`` for params that name nothing), or
         ``UpstreamError`` where the server that may have the item cannot be asked.
         """
-        route = ROUTES[request.method]
         if self._only is not None:
             return Target(self._only, request.params)
-        return await route.find(self, request)
+        return await ROUTES[request.method].find(self, request)
 
     async def by_name(self, request: Request, kind: ListKind) -> Target:
         """``tools/call`` and ``prompts/get``: the item is in ``name``."""
@@ -189,8 +188,8 @@ class Exchange:
         self._instance = supervisor.lease_nowait(request.asker) or await supervisor.lease(request.asker)
         session = self._instance.session
         assert session is not None
-        route = ROUTES[request.method]
-        if not session.offers(route.capability):
+        route = ROUTES.get(request.method)  # none in pass-through, for a method that no revision defines
+        if route is not None and not session.offers(route.capability):
             if route.undeclared is None:
                 raise RpcError(frames.METHOD_NOT_FOUND, f"{supervisor.name} offers no {route.capability}")
             return Reply(route.undeclared, session.revision, supervisor.name)

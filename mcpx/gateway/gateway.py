@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcpx.gateway.catalog import Shelf
     from mcpx.settings import Settings
     from mcpx.transports.ladder import ExitPlan
-    from mcpx.upstream.call import ChangeKind, ListKind
+    from mcpx.upstream.call import ChangeKind, ListKind, News
     from mcpx.upstream.target import Builtins
 
 # What mcpx calls itself towards upstreams, and towards hosts where no single upstream shines through.
@@ -78,7 +78,7 @@ class Gateway:
         self.passthrough = len(supervisors) == 1 and supervisors[0].server.passthrough
         self._catalog = catalog
         self._router = Router(supervisors, catalog)
-        self._watchers: list[Callable[[Change], None]] = []
+        self._watchers: list[Callable[[News], None]] = []
 
     async def identity(self, asker: Asker) -> Identity:
         """What a handshake or a discovery answers with, its capabilities in the newest form.
@@ -96,7 +96,9 @@ class Gateway:
         return remembered.identity
 
     def exchange(self, request: Request) -> Exchange:
-        """Open an exchange for one of the methods in ``mcpx.gateway.exchange.ROUTES``."""
+        """Open an exchange for one of the methods in ``mcpx.gateway.exchange.ROUTES``, or in pass-through for a
+        method that no revision defines.
+        """
         return Exchange(self._router, request)
 
     async def list(self, kind: ListKind, asker: Asker, cursor: str | None) -> Page:
@@ -131,8 +133,9 @@ class Gateway:
         return Page(list(parts.values()), page.next_cursor, _remaining_ms(shelves), _scope(shelves))
 
     @contextmanager
-    def watch(self, asker: Asker, notify: Callable[[Change], None]) -> Generator[None]:
-        """Call ``notify`` (it must not block) for each change, while entered.
+    def watch(self, asker: Asker, notify: Callable[[News], None]) -> Generator[None]:
+        """Call ``notify`` (it must not block) for each change, and each foreign notification in pass-through, while
+        entered.
 
         URIs in changes are public. A list that grew because a slow server arrived late has changed as well.
         """
@@ -143,12 +146,23 @@ class Gateway:
             self._watchers.remove(notify)
 
     def announce(self, supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
-        """Tell every watcher of a change."""
+        """Tell every watcher of a change, with the URI as hosts see it."""
         if uri is not None and not supervisor.server.passthrough:
             uri = public_uri(supervisor.name, uri)
-        change = Change(supervisor.name, kind, uri)
+        self.tell(Change(supervisor.name, kind, uri))
+
+    def tell(self, news: News) -> None:
+        """Tell every watcher."""
         for notify in list(self._watchers):
-            notify(change)
+            notify(news)
+
+    def relay(self, asker: Asker, method: str, params: dict[str, Raw]) -> None:
+        """Pass a host's notification that no revision defines on to a server in pass-through that is up."""
+        for supervisor in self.supervisors:
+            if supervisor.server.passthrough and (instance := supervisor.lease_nowait(asker)) is not None:
+                assert instance.session is not None
+                instance.session.connection.notify(method, params)
+                supervisor.release(instance)
 
     def _instructions(self) -> str | None:
         """One short section per server that is known to have instructions, under its name."""
@@ -181,8 +195,11 @@ async def open_gateway(
         supervisors: list[Supervisor] = []
         gateway: Gateway
 
-        def changed(supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
-            catalog.changed(supervisor, kind, uri)
+        def heard(supervisor: Supervisor, news: News) -> None:
+            if isinstance(news, Change):
+                catalog.changed(supervisor, news.kind, news.uri)
+            elif supervisor.server.passthrough:
+                gateway.tell(news)
 
         def came_up(supervisor: Supervisor) -> None:
             catalog.came_up(supervisor)
@@ -192,7 +209,7 @@ async def open_gateway(
 
         catalog = Catalog(supervisors, crew, list_timeout=settings.limits.list_timeout, announce=announce)
         supervisors.extend(
-            Supervisor(server, surroundings, settings.state_dir, crew, changed=changed, came_up=came_up)
+            Supervisor(server, surroundings, settings.state_dir, crew, heard=heard, came_up=came_up)
             for server in settings.servers
         )
         gateway = Gateway(settings, surroundings.exit_plan, supervisors, catalog)

@@ -1,12 +1,16 @@
-"""Word of changed lists to a legacy host, which hears of them unasked (the list pages of the legacy revisions)."""
+"""What a legacy host is told unasked: that a list has changed (the list pages of the legacy revisions), and in
+pass-through whatever an upstream says that no revision defines.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 import trio
 
+from mcpx.upstream.call import Foreign
 from mcpx.wire.frames import encode, notification
 
 if TYPE_CHECKING:
@@ -15,7 +19,11 @@ if TYPE_CHECKING:
     from mcpx.gateway.gateway import Gateway
     from mcpx.host.inbound import Handshake
     from mcpx.transports.channel import Channel
-    from mcpx.upstream.call import Change, ChangeKind
+    from mcpx.upstream.call import ChangeKind, News
+
+# Foreign notifications kept for a host that is slow to read; beyond it the oldest are dropped, as nobody knows what
+# could be merged.
+MAX_FOREIGN = 256
 
 _NOTIFICATIONS: dict[ChangeKind, bytes] = {
     "tools": encode(notification("notifications/tools/list_changed")),
@@ -35,6 +43,7 @@ class ChangeRelay:
         self._channel = channel
         self._watch = ExitStack()
         self._followed: Handshake | None = None
+        self._foreign: deque[bytes] = deque(maxlen=MAX_FOREIGN)
         self._pending: dict[ChangeKind, None] = {}  # a set, in the order of the first change of each kind
         self._work = trio.Event()
 
@@ -51,13 +60,17 @@ class ChangeRelay:
         if handshake is self._followed:
             return
 
-        def note(change: Change) -> None:
-            if change.uri is None and change.kind in handshake.declared:
-                self._pending[change.kind] = None
+        def note(news: News) -> None:
+            if isinstance(news, Foreign):
+                self._foreign.append(encode(notification(news.method, news.params)))
+                self._work.set()
+            elif news.uri is None and news.kind in handshake.declared:
+                self._pending[news.kind] = None
                 self._work.set()
 
         self._watch.close()
         self._pending.clear()
+        self._foreign.clear()
         self._followed = handshake
         self._watch.enter_context(self._gateway.watch(handshake.asker, note))
 
@@ -66,8 +79,10 @@ class ChangeRelay:
         while True:
             await self._work.wait()
             self._work = trio.Event()
-            while self._pending:
+            while self._pending or self._foreign:
                 await self._channel.flush()
+                while self._foreign:
+                    await self._channel.send(self._foreign.popleft())
                 kind = next(iter(self._pending), None)
                 if kind is not None:  # a new handshake may have come meanwhile
                     del self._pending[kind]

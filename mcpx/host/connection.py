@@ -23,6 +23,7 @@ from mcpx.host.answer import Refused
 from mcpx.host.changes import ChangeRelay
 from mcpx.host.eras import HostState
 from mcpx.host.service import Service
+from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import V2024_11_05, V2025_03_26
 from mcpx.transports.channel import Oversize
 from mcpx.wire.frames import INVALID_REQUEST, decode_frame, is_batch, kind, members, split_batch
@@ -239,6 +240,17 @@ class _Connection:
             self._cancel(frame)
         elif frame.method in INITIALIZED and self._state.legacy.agreed:
             self._relay.follow(self._state.legacy)
+        elif frame.method not in METHODS and self._service.gateway.passthrough:
+            self._relay_foreign(frame)
+
+    def _relay_foreign(self, frame: Frame) -> None:
+        """In pass-through a notification that no revision defines is the upstream's own affair."""
+        assert not isinstance(frame.method, UnsetType)
+        try:
+            params = members(frame.params)
+        except RemoteProtocolError:
+            return  # nothing that could be relayed, and a notification is never answered
+        self._service.gateway.relay(self._state.legacy.asker, frame.method, params)
 
     def _cancel(self, frame: Frame) -> None:
         """Cancel the request that is named, if it can be (the cancellation pages, Behavior Requirements)."""

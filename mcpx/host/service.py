@@ -9,7 +9,7 @@ from mcpx.host.calls import call
 from mcpx.host.identity import OWN_INFO, server_info
 from mcpx.host.lists import LISTS, Renderer, list_items
 from mcpx.host.openings import discover, initialize, ping
-from mcpx.spec.methods import removed
+from mcpx.spec.methods import METHODS, removed
 from mcpx.spec.revisions import REVISIONS
 from mcpx.wire.frames import METHOD_NOT_FOUND
 
@@ -38,6 +38,8 @@ class Service:
         that the revision has removed or that mcpx does not serve, otherwise as the gateway does.
         """
         handler = _HANDLERS[request.revision].get(request.method)
+        if handler is None and self.gateway.passthrough and request.method not in METHODS:
+            handler = call  # of no revision: the upstream's own affair
         if handler is None:
             raise RemoteProtocolError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         return await handler(self, request, notify)

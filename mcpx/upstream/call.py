@@ -110,3 +110,14 @@ class Change(msgspec.Struct, frozen=True):
     server: str
     kind: ChangeKind
     uri: str | None = None
+
+
+class Foreign(msgspec.Struct, frozen=True, eq=False):
+    """A notification that no revision defines, from a server in pass-through."""
+
+    server: str
+    method: str
+    params: dict[str, Raw]
+
+
+News = Change | Foreign

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import trio
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError, UpstreamGone
 from mcpx.spec import meta
@@ -15,7 +15,7 @@ from mcpx.spec.revisions import BATCHING
 from mcpx.transports.crew import open_crew
 from mcpx.upstream.call import Progress
 from mcpx.wire import frames
-from mcpx.wire.lines import Oversize
+from mcpx.wire.lines import KEPT, Oversize
 from mcpx.wire.oversize import oversize_frame
 from mcpx.wire.peer import Outgoing
 
@@ -130,14 +130,21 @@ class Connection:
             if frame.method is UNSET:
                 self._take_answer(frame)
             elif frame.id is UNSET:
-                self._take_notification(frame.method, frames.members(frame.params))
-            elif self.listener is not None and frames.id_key(frame.id) is not None:
-                self.listener.asked(frame.id, frame.method, frames.members(frame.params))
-        except RemoteProtocolError:
+                self._take_notification(frame.method, _members(frame.params))
+            else:
+                self._take_request(frame.id, frame.method, frame.params)
+        except RemoteProtocolError as error:
+            if error.code == frames.PARSE_ERROR:
+                self._fail_unreadable(message, error.message)
             self._take_noise(message)
 
     def _take_answer(self, frame: frames.Frame) -> None:
-        kind = frames.kind(frame)
+        try:
+            kind = frames.kind(frame)
+        except RemoteProtocolError:
+            if isinstance(frame.id, Raw):
+                self._fail(frame.id, "The server sent an answer that is neither a result nor an error.")
+            raise
         if isinstance(frame.id, Raw) and (call := self._outgoing.settle(frame.id)) is not None:
             if kind == "result":
                 assert isinstance(frame.result, Raw)
@@ -149,6 +156,19 @@ class Connection:
                 call.finish(RpcError(body.code, body.message, data, revision=self.revision, server=self.server))
         elif kind == "error" and isinstance(frame.error, Raw) and frame.id in (UNSET, frames.NULL):
             log.warning("[%s] sent an error that names no request: %s", self.server, _shorten(bytes(frame.error)))
+
+    def _take_request(self, id: Raw, method: str, params: Raw | UnsetType) -> None:
+        if frames.id_key(id) is None:
+            return  # whatever is answered could not be matched
+        if self.listener is not None:
+            try:
+                self.listener.asked(id, method, _members(params))
+            except RemoteProtocolError:
+                self.listener.asked(id, method, {})  # it waits for an answer all the same
+        elif method == "ping":  # the one request that may come before the handshake is over (2025-11-25 lifecycle)
+            self.answer(frames.result(id, Raw(b"{}")))
+        else:
+            self.answer(frames.error(id, frames.INVALID_REQUEST, "Invalid request: the handshake is not over"))
 
     def _take_notification(self, method: str, params: dict[str, Raw]) -> None:
         if method == "notifications/progress":
@@ -163,10 +183,22 @@ class Connection:
         owner = oversize_frame(message)
         reason = f"The server sent a message of {message.size} bytes, more than maxFrame allows."
         if owner.id is not None and owner.is_response:
-            if (call := self._outgoing.settle(owner.id)) is not None:
-                call.finish(UpstreamError(self.server, reason))
+            self._fail(owner.id, reason)
         else:
             self.end(reason)
+
+    def _fail_unreadable(self, line: bytes, problem: str) -> None:
+        """A line that is no JSON may be an answer all the same, as its ends tell: Python writes NaN, others bytes that
+        are not UTF-8. Who waits for it is told at once.
+        """
+        owner = oversize_frame(Oversize(len(line), line[:KEPT], line[-KEPT:]))
+        if owner.id is not None and owner.is_response:
+            self._fail(owner.id, f"The server sent an answer that is not valid JSON. {problem}.")
+
+    def _fail(self, id: Raw, reason: str) -> None:
+        """End the call, if there is one, whose answer came and is of no use."""
+        if (call := self._outgoing.settle(id)) is not None:
+            call.finish(UpstreamError(self.server, reason))
 
     def _take_noise(self, line: bytes) -> None:
         self.noise_count += 1
@@ -188,6 +220,11 @@ async def open_connection(
             yield connection
         finally:
             connection.end("mcpx closed the connection.")
+
+
+def _members(params: Raw | UnsetType) -> dict[str, Raw]:
+    """The params of what a server sends. Some write ``null`` for those that they leave out."""
+    return {} if params == frames.NULL else frames.members(params)
 
 
 def _shorten(line: bytes) -> str:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from mcpx.errors import UpstreamStartError
+from mcpx.errors import UpstreamError, UpstreamStartError
 from mcpx.spec import capabilities, meta
+from mcpx.spec.raws import is_object
 from mcpx.spec.revisions import LEGACY
 from mcpx.upstream.call import Asker, Identity
+from mcpx.upstream.identity import read_identity
 from mcpx.wire import frames
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ class LegacyForm:
         return {**foreign, meta.PROGRESS_TOKEN: token} if token is not None else dict(foreign)
 
     def conclude(self, server: str, method: str, payload: Raw) -> Raw | TryAgain:
+        if not is_object(payload):
+            raise UpstreamError(server, f"The server's result of {method} is no object.")
         return payload
 
 
@@ -41,9 +45,9 @@ class InitializeResult(msgspec.Struct, rename="camel"):
     """As much of the answer to ``initialize`` as mcpx reads."""
 
     protocol_version: Any = None
-    capabilities: dict[str, Raw] = {}
-    server_info: Raw | UnsetType = UNSET  # msgspec takes Raw beside None for null only
-    instructions: str | None = None
+    capabilities: Raw | UnsetType = UNSET  # msgspec takes Raw beside None for null only
+    server_info: Raw | UnsetType = UNSET
+    instructions: Raw | UnsetType = UNSET
 
 
 def initialize_params(offered: str, told: Mapping[str, Raw], client_info: Raw) -> dict[str, Any]:
@@ -78,10 +82,11 @@ def read_initialize_result(server: str, payload: Raw, *, pinned: str | None) -> 
             "Pin one that the server speaks, or use auto.",
         )
     form = LegacyForm(version)
-    offered = answer.capabilities
+    identity = read_identity(answer.server_info or None, answer.capabilities or None, answer.instructions or None)
+    offered = identity.capabilities
     if form.assumes_completions and ("prompts" in offered or "resources" in offered):
         offered = {**offered, "completions": Raw(b"{}")}
-    return form, Identity(None if answer.server_info is UNSET else answer.server_info, offered, answer.instructions)
+    return form, msgspec.structs.replace(identity, capabilities=offered)
 
 
 def initialized() -> bytes:

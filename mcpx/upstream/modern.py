@@ -11,9 +11,10 @@ from msgspec import UNSET, Raw, UnsetType
 
 from mcpx.errors import UpstreamError
 from mcpx.spec import capabilities, meta
+from mcpx.spec.raws import members_of, string_of
 from mcpx.upstream.call import Asker, Identity
+from mcpx.upstream.identity import read_identity
 from mcpx.upstream.session import TryAgain
-from mcpx.wire import frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,9 +75,9 @@ class ModernForm:
             raise UpstreamError(server, f"The server's result of {method} has the unknown type {head.result_type!r}.")
         if method not in MAY_ASK:
             raise UpstreamError(server, f"The server asked for input on {method}, where the protocol has no questions.")
-        if isinstance(head.input_requests, Raw) and frames.members(head.input_requests):
+        if isinstance(head.input_requests, Raw) and members_of(head.input_requests) != {}:
             raise UpstreamError(server, "The server asked a question of a kind that mcpx did not declare.")
-        if isinstance(head.request_state, UnsetType):
+        if isinstance(head.request_state, UnsetType) or string_of(head.request_state) is None:
             raise UpstreamError(server, "The server asked for input without saying which.")
         return TryAgain(head.request_state)
 
@@ -85,13 +86,14 @@ class DiscoverResult(msgspec.Struct, rename="camel"):
     """As much of the answer to ``server/discover`` as mcpx reads."""
 
     supported_versions: list[str]
-    capabilities: dict[str, Raw] = {}
-    instructions: str | None = None
-    meta: dict[str, Raw] = msgspec.field(default={}, name="_meta")
+    capabilities: Raw | UnsetType = UNSET  # msgspec takes Raw beside None for null only
+    instructions: Raw | UnsetType = UNSET
+    meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
     @property
     def identity(self) -> Identity:
-        return Identity(self.meta.get(meta.SERVER_INFO), self.capabilities, self.instructions)
+        server_info = (members_of(self.meta or None) or {}).get(meta.SERVER_INFO)
+        return read_identity(server_info, self.capabilities or None, self.instructions or None)
 
 
 def discover_params(version: str, told: Mapping[str, Raw], client_info: Raw) -> dict[str, Any]:

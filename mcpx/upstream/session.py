@@ -14,7 +14,8 @@ from msgspec import Raw
 
 from mcpx.errors import RpcError, UpstreamError
 from mcpx.spec.carry import carry_params
-from mcpx.upstream.call import Asker, Event, Identity, Reply, Request
+from mcpx.spec.methods import METHODS
+from mcpx.upstream.call import Asker, Change, Event, Foreign, Identity, Reply, Request
 from mcpx.upstream.pending import PendingCall
 from mcpx.wire import frames
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcpx.settings import Limits
-    from mcpx.upstream.call import ChangeKind
+    from mcpx.upstream.call import ChangeKind, News
     from mcpx.upstream.connection import Connection
 
 log = logging.getLogger("mcpx.upstream")
@@ -73,7 +74,7 @@ class _OutgoingRequest(msgspec.Struct, gc=False):
 
 
 class Session:
-    """An agreed session. ``identity`` is what the server said of itself; ``changed`` hears of its changes."""
+    """An agreed session. ``identity`` is what the server said of itself; ``heard`` takes what it says unasked."""
 
     def __init__(
         self,
@@ -81,13 +82,13 @@ class Session:
         form: Form,
         identity: Identity,
         limits: Limits,
-        changed: Callable[[ChangeKind, str | None], None],
+        heard: Callable[[News], None],
     ) -> None:
         self.connection = connection
         self.form = form
         self.identity = identity
         self.limits = limits
-        self._changed = changed
+        self._heard = heard
         connection.revision = form.revision
         connection.listener = self
 
@@ -135,10 +136,12 @@ class Session:
 
     def notified(self, method: str, params: dict[str, Raw]) -> None:
         if (kind := CHANGES.get(method)) is not None:
-            self._changed(kind, None)
+            self._heard(Change(self.server, kind))
         elif method == "notifications/message":
             # Whose message it is and at what level comes with logs across eras; until then it is mcpx's own to show.
             log.debug("[%s] log message: %s", self.server, bytes(params.get("data", b"")).decode(errors="replace"))
+        elif method not in METHODS:
+            self._heard(Foreign(self.server, method, params))
 
     def asked(self, id: Raw, method: str, params: dict[str, Raw]) -> None:
         if not self.form.answers_requests:

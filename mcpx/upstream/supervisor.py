@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from mcpx.settings import ServerSettings
-    from mcpx.upstream.call import Asker, ChangeKind
+    from mcpx.upstream.call import Asker, News
     from mcpx.upstream.session import Session
 
 log = logging.getLogger("mcpx.upstream")
@@ -104,7 +104,7 @@ class Supervisor:
     """One server's instances, each a task of ``nursery``: when that is cancelled, all of them end at once, by the
     ladder.
 
-    Starts nothing by itself. ``changed`` and ``came_up`` are called by the readers and must not block.
+    Starts nothing by itself. ``heard`` and ``came_up`` are called by the readers and must not block.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class Supervisor:
         state_folder: str | None,
         nursery: trio.Nursery,
         *,
-        changed: Callable[[Supervisor, ChangeKind, str | None], None],
+        heard: Callable[[Supervisor, News], None],
         came_up: Callable[[Supervisor], None],
     ) -> None:
         self.server = server
         self.memory = Memory(server, state_folder)
         self._surroundings = surroundings
         self._nursery = nursery
-        self._changed = changed
+        self._on_news = heard
         self._came_up = came_up
         self._instances: dict[Key, Instance] = {}
         self._news = trio.Event()  # replaced whenever an instance changes its state or is let go
@@ -285,7 +285,7 @@ class Supervisor:
                         asker=instance.asker,
                         tell=self._told,
                         client_info=self._client_info(instance.asker),
-                        changed=self._heard,
+                        heard=self._heard,
                     )
                 )
                 if not self._adopt(instance, session):
@@ -366,8 +366,8 @@ class Supervisor:
         self._news.set()
         self._news = trio.Event()
 
-    def _heard(self, kind: ChangeKind, uri: str | None) -> None:
-        self._changed(self, kind, uri)
+    def _heard(self, news: News) -> None:
+        self._on_news(self, news)
 
 
 def _canonical(capabilities: dict[str, Raw]) -> bytes:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpx.settings import Limits, ServerSettings
     from mcpx.transports.channel import Channel
     from mcpx.transports.process import ServerProcess
-    from mcpx.upstream.call import Asker, ChangeKind
+    from mcpx.upstream.call import Asker, News
     from mcpx.upstream.eras import Memory
 
 log = logging.getLogger("mcpx.upstream")
@@ -80,7 +80,7 @@ async def open_session(
     asker: Asker,
     tell: Callable[[Asker], Mapping[str, Raw]],
     client_info: Raw,
-    changed: Callable[[ChangeKind, str | None], None],
+    heard: Callable[[News], None],
 ) -> AsyncGenerator[Session]:
     """Start a server, agree on an era with it, and keep the session until left; then end the server by the ladder.
 
@@ -120,7 +120,7 @@ async def open_session(
                 memory.forget()
                 raise failure
         memory.remember(agreement.remember)
-        yield Session(connection, agreement.form, agreement.identity, limits, changed)
+        yield Session(connection, agreement.form, agreement.identity, limits, heard)
 
 
 async def _open_in_time(server: ServerSettings, opener: Opener, deadline: float) -> Agreement:

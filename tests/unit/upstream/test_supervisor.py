@@ -42,7 +42,7 @@ async def supervised(
             surroundings(script, started),
             folder,
             nursery,
-            changed=lambda *change: None,
+            heard=lambda *news: None,
             came_up=lambda supervisor: None,
         )
         nursery.cancel_scope.cancel()
