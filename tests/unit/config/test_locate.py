@@ -8,23 +8,23 @@ import pytest
 
 from mcpx.config.locate import candidates, state_folder
 
-CWD = Path("/work")
+CWD = Path("/cwd")
 
 
 @pytest.mark.parametrize(
     ("environ", "platform", "expected"),
     [
-        ({"HOME": "/h"}, "linux", ["/work/mcpx.json", "/h/.config/mcpx/mcpx.json"]),
-        ({"HOME": "/h", "XDG_CONFIG_HOME": "/c"}, "linux", ["/work/mcpx.json", "/c/mcpx/mcpx.json"]),
-        ({"HOME": "/h", "XDG_CONFIG_HOME": "c"}, "linux", ["/work/mcpx.json", "/h/.config/mcpx/mcpx.json"]),
-        ({"HOME": "/h", "XDG_CONFIG_HOME": ""}, "linux", ["/work/mcpx.json", "/h/.config/mcpx/mcpx.json"]),
+        ({"HOME": "/h"}, "linux", ["/cwd/mcpx.json", "/h/.config/mcpx/mcpx.json"]),
+        ({"HOME": "/h", "XDG_CONFIG_HOME": "/c"}, "linux", ["/cwd/mcpx.json", "/c/mcpx/mcpx.json"]),
+        ({"HOME": "/h", "XDG_CONFIG_HOME": "c"}, "linux", ["/cwd/mcpx.json", "/h/.config/mcpx/mcpx.json"]),
+        ({"HOME": "/h", "XDG_CONFIG_HOME": ""}, "linux", ["/cwd/mcpx.json", "/h/.config/mcpx/mcpx.json"]),
         (
             {"HOME": "/h"},
             "darwin",
-            ["/work/mcpx.json", "/h/.config/mcpx/mcpx.json", "/h/Library/Application Support/mcpx/mcpx.json"],
+            ["/cwd/mcpx.json", "/h/.config/mcpx/mcpx.json", "/h/Library/Application Support/mcpx/mcpx.json"],
         ),
-        ({}, "linux", ["/work/mcpx.json"]),
-        ({"HOME": "relative"}, "darwin", ["/work/mcpx.json"]),
+        ({}, "linux", ["/cwd/mcpx.json"]),
+        ({"HOME": "relative"}, "darwin", ["/cwd/mcpx.json"]),
     ],
 )
 def test_candidates(environ: dict[str, str], platform: str, expected: list[str]) -> None:
