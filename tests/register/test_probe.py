@@ -16,7 +16,6 @@ from mcpx.spec.revisions import (
     V2024_11_05,
     V2025_03_26,
     V2025_06_18,
-    is_modern,
 )
 
 if TYPE_CHECKING:
@@ -110,13 +109,13 @@ async def test_lv_27_a_slow_legacy_server_is_legacy(stage: Stage) -> None:
 async def test_lv_27_nothing_is_sent_before_initialize_is_answered(stage: Stage) -> None:
     """Once initialize is out, an answer to discover starts nothing: the answer to initialize is waited for."""
     handshake = [{"hold": "handshake"}, {"answer": True}]
-    probe = [*SLOW, {"answer": True}, {"set": {"discovered": True}}, {"notify": {"method": "x"}}]
+    probe = [*SLOW, {"answer": True}, {"stdout": "and that was all\n"}]  # noise: its log line shows what was read
     one = stage.upstream("one", SUPPORTED, on={"initialize": handshake, "server/discover": probe})
     async with stage.mcpx(one, limits=QUICK) as host:
         await host.open(LATEST_LEGACY)
         listed = await host.start("tools/list")
         await one.happened("held")
-        await one.changes.until(lambda: len(one.seen("out")) >= 2, "the answer to discover")
+        await host.logged("and that was all")
         await host.fence()
         assert one.methods() == ["server/discover", "initialize"]
         await one.release("handshake")
@@ -157,7 +156,6 @@ async def test_lv_27_no_notification_comes_before_the_first_request(stage: Stage
     for era in (LATEST_LEGACY, LATEST_MODERN):
         one = stage.upstream(f"s{era[:4]}", era, onStart=[{"hold": "start"}])
         async with stage.mcpx(one, args=["--passthrough", one.name]) as host:
-            await host.open(LATEST_MODERN) if is_modern(era) is None else None
             call = await host.start("tools/call", {"name": "echo"}, revision=LATEST_MODERN)
             await one.happened("held")
             await host.cancel(call)

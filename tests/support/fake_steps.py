@@ -1,0 +1,153 @@
+"""What a scripted upstream can be told to do: one function per step (see ``fake_up.py``).
+
+A step that takes time is a generator: it yields seconds to wait, or the name of what it waits for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+META = "io.modelcontextprotocol/"
+
+
+def step_answer(fake, request, _):
+    value = fake.answer(request)
+    if value is not None:
+        fake.result(request, value)
+
+
+def step_wait(fake, request, seconds):
+    yield seconds
+
+
+def step_hold(fake, request, name):
+    fake.record.write("held", name)
+    if name not in fake.released:
+        yield name
+
+
+def step_result(fake, request, value):
+    fake.result(request, value)
+
+
+def step_raw(fake, request, text):
+    fake.reply(request, "result", text)
+
+
+def step_batch(fake, request, frames):
+    """The default answer and other frames, as one JSON-RPC batch."""
+    answer = {"jsonrpc": "2.0", "id": request.id, "result": fake.answer(request)}
+    fake.write(json.dumps([*frames, answer]))
+
+
+def step_error(fake, request, error):
+    fake.reply(request, "error", error if isinstance(error, str) else json.dumps(error))
+
+
+def step_progress(fake, request, value):
+    for number in range(value.get("times", 1)):
+        if number:
+            yield value.get("every", 0)
+        if request.token is not None:
+            request.progress += 1
+            extra = {key: value[key] for key in ("total", "message") if key in value} | value.get("params", {})
+            params = {"progressToken": request.token, "progress": request.progress, **extra}
+            fake.notify("notifications/progress", params)
+
+
+def step_notify(fake, request, value):
+    """A notification: to every listen stream, tagged, where there are some and ``listen`` is said; else as it is."""
+    if value.get("listen"):
+        for stream in fake.listening.values():
+            params = {**value.get("params", {}), "_meta": {META + "subscriptionId": stream.id}}
+            fake.notify(value["method"], params)
+    else:
+        fake.notify(value["method"], value.get("params"))
+
+
+def step_ask(fake, request, value):
+    """Send a request of the server's own, and wait for its answer."""
+    fake.next_id += 1
+    ident = value.get("id", fake.next_id)
+    params = {"params": value["params"]} if "params" in value else {}
+    fake.write(json.dumps({"jsonrpc": "2.0", "id": ident, "method": value["method"], **params}))
+    if not value.get("forget"):
+        yield f"answer {ident}"
+
+
+def step_stdout(fake, request, text):
+    """Bytes, one per character, just as they are: noise, a mark at the start, invalid UTF-8, half a line."""
+    fake.write_bytes(text.encode("latin-1"))
+
+
+def step_cork(fake, request, steps):
+    """Go through steps, and write all that they write to stdout in one piece."""
+    fake.corked = b""
+    yield from fake.steps(steps, request)
+    data, fake.corked = fake.corked, None
+    fake.write_bytes(data)
+
+
+def step_stderr(fake, request, text):
+    fake.write_bytes(text.encode("utf-8"), 2)
+
+
+def step_flood(fake, request, size):
+    """So many bytes on stderr, without a newline."""
+    fake.write_bytes(b"x" * size, 2)
+
+
+def step_big(fake, request, size):
+    fake.result(request, {"content": [{"type": "text", "text": "y" * size}]})
+
+
+def step_env(fake, request, _):
+    fake.result(request, {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]})
+
+
+def step_block(fake, request, seconds):
+    """Deaf and dumb for a while."""
+    time.sleep(seconds)
+
+
+def step_spell(fake, request, how):
+    fake.spell = how
+
+
+def step_set(fake, request, values):
+    fake.script.update(values)
+
+
+def step_touch(fake, request, path):
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+
+
+def step_spawn(fake, request, command):
+    """A child of its own that nobody waits for."""
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    fake.record.write("spawn", child.pid)
+
+
+def step_close(fake, request, descriptor):
+    os.close(descriptor)
+
+
+def step_exit(fake, request, status):
+    fake.record.write("exit", status)
+    os._exit(status)
+
+
+def step_kill(fake, request, name):
+    """End by a signal."""
+    fake.record.write("exit", name)
+    number = getattr(signal, name)
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+STEPS = {name.removeprefix("step_"): value for name, value in globals().items() if name.startswith("step_")}
