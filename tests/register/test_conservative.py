@@ -115,6 +115,59 @@ async def test_lv_11_completions_of_the_oldest_upstreams_are_assumed(
     assert one.received("completion/complete")[0].frame["params"]["ref"] == {"type": "ref/prompt", "name": "greet"}
 
 
+OWN_NOTE = {"method": "notifications/example.org/said", "params": {"b": 1.0}}
+
+
+@pytest.mark.parametrize("host_revision", [LATEST_LEGACY, LATEST_MODERN])
+@pytest.mark.parametrize("revision", [LATEST_LEGACY, LATEST_MODERN])
+async def test_lv_11_what_no_revision_defines_passes_in_pass_through(
+    stage: Stage, revision: str, host_revision: str
+) -> None:
+    """Requests and notifications of no revision, and experimental capabilities, go through where one server shines."""
+    answer = {"raw": '{"a":1.0}'}
+    one = stage.upstream("one", revision, on={"example.org/ask": [{"notify": OWN_NOTE}, answer]})
+    async with stage.mcpx(one, args=["--passthrough", "one"]) as host:
+        await host.open(host_revision, {"experimental": {"example.org/x": {"y": 1}}})
+        asked = await host.request("example.org/ask", {"q": [1, None]})
+        assert asked.result["a"] == 1.0
+    first = one.received("example.org/ask")[0].frame["params"]
+    assert first["q"] == [1, None]
+    if is_modern(revision):
+        declared = first["_meta"][CLIENT_CAPABILITIES]
+    else:
+        declared = one.received("initialize")[0].frame["params"]["capabilities"]
+    assert declared["experimental"] == {"example.org/x": {"y": 1}}
+
+
+@pytest.mark.parametrize("revision", [LATEST_LEGACY, LATEST_MODERN])
+async def test_lv_11_notifications_of_no_revision_pass_in_pass_through(stage: Stage, revision: str) -> None:
+    """What a host notifies of goes to the upstream, and what the upstream does to a host that shook hands."""
+    one = stage.upstream("one", revision, on={"example.org/ask": [{"notify": OWN_NOTE}, {"raw": "{}"}]})
+    async with stage.mcpx(one, args=["--passthrough", "one"]) as host:
+        await host.open(LATEST_LEGACY)
+        await host.request("example.org/ask")
+        await host.notify("notifications/example.org/done", {"n": 1.0})
+        await one.got("notifications/example.org/done")
+        assert (await host.notified(OWN_NOTE["method"])).params == OWN_NOTE["params"]
+    assert '"n":1.0' in one.received("notifications/example.org/done")[0].text.replace(" ", "")
+
+
+@pytest.mark.parametrize("host_revision", [LATEST_LEGACY, LATEST_MODERN])
+async def test_lv_11_what_no_revision_defines_ends_at_several(stage: Stage, host_revision: str) -> None:
+    """In front of several servers a request of no revision is -32601 and a notification is dropped, both ways."""
+    one, two = stage.upstream("one", calls={"echo": [{"notify": OWN_NOTE}, {"answer": True}]}), stage.upstream("two")
+    async with stage.mcpx(one, two) as host:
+        await host.open(host_revision, {"experimental": {"example.org/x": {"y": 1}}})
+        await host.names()
+        assert (await host.request("example.org/ask", {"q": 1})).code == -32601
+        await host.notify("notifications/example.org/done", {"n": 1})
+        assert (await host.call("one__echo")).result["content"]
+        assert (await host.call("two__echo")).result["content"]
+    assert host.notifications == []
+    for upstream in (one, two):
+        assert not any("example.org" in line.text for line in upstream.received())
+
+
 async def test_lv_11_a_modern_host_gets_nothing_unasked(stage: Stage) -> None:
     """Changes and log messages of upstreams reach no host that shook no hands, whatever else it asks meanwhile."""
     said = [{"notify": {"method": f"notifications/{kind}/list_changed"}} for kind in ("tools", "prompts", "resources")]
