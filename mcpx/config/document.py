@@ -92,8 +92,12 @@ def _object(pairs: list[tuple[str, JsonValue]]) -> Object:
 
 
 def _diagnose(error: json.JSONDecodeError) -> tuple[int, str]:
-    """Where and what the mistake is; for the two that other programs' formats allow, in plain words."""
+    """Where and what the mistake is; in plain words where a file ends too early or is of another program's format."""
+    if not error.doc.strip():
+        return 0, "the file is empty"
     rest = error.doc[error.pos :].lstrip()
+    if not rest:
+        return error.pos, "the file ends too early; a bracket may be missing"
     if rest.startswith(("//", "/*", "#")):
         return error.pos, "comments are not allowed"
     # A comma after the last member: Python up to 3.12 points behind it, 3.13 at it.

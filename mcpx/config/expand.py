@@ -48,7 +48,7 @@ def _closing(text: str, start: int) -> int:
         depth += {"${": 1, "}": -1}.get(bracket[0], 0)
         if depth == 0:
             return bracket.start()
-    raise ExpansionError(f"{_shown(text[start:])} has no closing brace")
+    raise ExpansionError(f"{_shown(text[start:], closing='')} has no closing brace")
 
 
 def _value(inside: str, environ: Mapping[str, str]) -> str:
@@ -68,7 +68,7 @@ def _value(inside: str, environ: Mapping[str, str]) -> str:
     return value or expand(default, environ)
 
 
-def _shown(inside: str) -> str:
+def _shown(inside: str, closing: str = "}") -> str:
     """An expression for a message, without its default, which may be a secret."""
     head, default, _ = inside.partition(":-")
-    return '"${' + head[:40] + (":-..." if default else "}" if len(head) <= 40 else "...") + '"'
+    return '"${' + head[:40] + (":-..." if default else closing if len(head) <= 40 else "...") + '"'

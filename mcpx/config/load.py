@@ -58,7 +58,8 @@ def load(path: str | None, environ: Mapping[str, str], cwd: Path) -> Loaded:
 def read(document: JsonValue, file: Path, environ: Mapping[str, str]) -> Loaded:
     """Check a parsed configuration and decode it; ``file`` is for messages, and for relative ``cwd`` entries.
 
-    Raises ``ConfigError`` with every mistake at once.
+    Raises ``ConfigError`` with every mistake at once, and behind them what is odd, since a key that is misspelt is
+    often why another is missing.
     """
     report = Report(str(file))
     top = Place(report)
@@ -73,7 +74,7 @@ def read(document: JsonValue, file: Path, environ: Mapping[str, str]) -> Loaded:
     servers, disabled = _read_servers(top, document, limits, environ)
     _check_names(top, [server.name for server in servers])
     if report.problems:
-        raise ConfigError(report.problems)
+        raise ConfigError([*report.problems, *report.warnings])
     settings = Settings(
         servers=tuple(_with_folder(server, file.parent) for server in servers),
         limits=limits,
@@ -132,6 +133,8 @@ def _read_servers(
             disabled.append(name)
         elif isinstance(server, ServerSettings):
             servers.append(server)
+    if top.report.problems:  # which matter more than that there would be nothing to run
+        return servers, disabled
     if not entries:
         top.within(present[0]).warning("lists no server")
     elif len(disabled) == len(entries):

@@ -24,7 +24,7 @@ _KEYS: dict[str, tuple[str, Callable[[Place, JsonValue, Mapping[str, str] | None
     "args": ("args", values.texts),
     "env": ("env", values.variables),
     "inheritEnv": ("inherit_env", lambda place, value, _: values.inherit_env(place, value)),
-    "cwd": ("cwd", values.text),
+    "cwd": ("cwd", values.path),
     "url": ("url", values.url),
     "headers": ("headers", values.headers),
     "type": ("type", lambda place, value, _: values.choice(place, value, values.TRANSPORTS)),

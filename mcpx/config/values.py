@@ -66,10 +66,18 @@ def command(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -
     if isinstance(value, list):
         place.problem('must be a string, not a list; what follows the program goes into "args"')
         return None
-    found = text(place, value, environ)
+    found = path(place, value, environ)
     if found is not None and not found.strip():
         place.problem("must name a program, and is empty")
         return None
+    return found
+
+
+def path(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -> str | None:
+    """A path, in which ``~`` is a name like any other."""
+    found = text(place, value, environ)
+    if found is not None and found.partition("/")[0] == "~":
+        place.warning('there is no shell to make a folder of "~"; write "${HOME}"')
     return found
 
 

@@ -43,7 +43,8 @@ def test_expand(text: str, expanded: str) -> None:
     [
         ("${NO}", "the environment variable NO is not set, and no default is given (${NO:-...})"),
         ("${NO:-${NOR}}", "the environment variable NOR is not set, and no default is given (${NOR:-...})"),
-        ("${A", '"${A}" has no closing brace'),
+        ("${A", '"${A" has no closing brace'),
+        ("a ${A-b", '"${A-b" has no closing brace'),
         ("${NO:-secret", '"${NO:-..." has no closing brace'),
         ("${}", '"${}" is neither ${VAR} nor ${VAR:-default}; write $${ where ${ itself is meant'),
         ("${1A}", '"${1A}" is neither ${VAR} nor ${VAR:-default}; write $${ where ${ itself is meant'),

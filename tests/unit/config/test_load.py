@@ -233,10 +233,13 @@ def test_a_leading_tilde_is_the_home_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "not JSON (line 1, column 1): Expecting value"),
+        ("", "not JSON (line 1, column 1): the file is empty"),
+        (" \n", "not JSON (line 1, column 1): the file is empty"),
         ("{\n  // mine\n}", "not JSON (line 2, column 3): comments are not allowed"),
         ('{"mcpServers": {},\n}', "not JSON (line 1, column 18): a comma after the last member is not allowed"),
-        ('{"mcpServers": {}', "not JSON (line 1, column 18): Expecting ',' delimiter"),
+        ('{"mcpServers": {}\n', "not JSON (line 2, column 1): the file ends too early; a bracket may be missing"),
+        ('{"mcpServers":', "not JSON (line 1, column 15): the file ends too early; a bracket may be missing"),
+        ('{"mcpServers": {} "limits": {}}', "not JSON (line 1, column 19): Expecting ',' delimiter"),
         ("[" * 100_000, "nested too deeply"),
         ("[]", "must be an object, not a list"),
         ("{}", 'has no "mcpServers"'),
@@ -402,6 +405,15 @@ def test_all_mistakes_at_once(tmp_path: Path) -> None:
     ]
 
 
+def test_what_is_odd_is_said_with_what_is_wrong(tmp_path: Path) -> None:
+    """A key that is misspelt is often why another is missing."""
+    assert problems(tmp_path, {"mcpServers": {"a": {"comand": "x"}, "b": {"command": ""}}}) == [
+        'server "a": has no "command" or "url"',
+        'server "b": command: must name a program, and is empty',
+        'server "a": unknown key "comand" is ignored; did you mean "command"?',
+    ]
+
+
 def test_a_disabled_server_is_checked_but_not_expanded(tmp_path: Path) -> None:
     entry = {"command": "${NOPE}", "args": "x", "disabled": True}
     assert problems(tmp_path, {"mcpServers": {"it": entry}}) == [
@@ -526,6 +538,14 @@ def test_a_server_s_limits_must_fit_the_general_ones(tmp_path: Path) -> None:
         (
             {"mcpServers": {"a": {"command": "x", "inheritEnv": ["HOME", "NOPE"]}}},
             'server "a": inheritEnv: the environment variable NOPE is not set, so there is none to inherit',
+        ),
+        (
+            {"mcpServers": {"a": {"command": "~/bin/x"}}},
+            'server "a": command: there is no shell to make a folder of "~"; write "${HOME}"',
+        ),
+        (
+            {"mcpServers": {"a": {"command": "x", "cwd": "~"}}},
+            'server "a": cwd: there is no shell to make a folder of "~"; write "${HOME}"',
         ),
         ({"mcpServers": {"a": {"url": "http://h/", "cwd": "/"}}}, 'server "a": cwd: has no effect beside "url"'),
         ({"mcpServers": {"a": {"command": "x", "headers": {}}}}, 'server "a": headers: has no effect beside "command"'),
