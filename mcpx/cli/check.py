@@ -11,7 +11,7 @@ from mcpx.cli.builtins import BUILTINS
 from mcpx.cli.examine import SILENT, Finding, examine
 from mcpx.cli.log import log_to_stderr
 from mcpx.cli.run import run_logged
-from mcpx.cli.target import load_configuration
+from mcpx.cli.target import load_configuration, sought
 from mcpx.cli.text import indented, plain
 from mcpx.config import Redactor, redact_url, secrets_of
 from mcpx.errors import RpcError, UpstreamError
@@ -26,7 +26,7 @@ def check(config: str | None) -> int:
     settings = loaded.settings
     for warning in loaded.warnings:
         print(f"mcpx: warning: {plain(warning)}", file=sys.stderr)
-    print(f"Configuration: {settings.source or 'none found, so the built-in demo server'}")
+    print(f"Configuration: {settings.source or f'none found ({sought()}), so the built-in demo server'}")
     secrets = secrets_of(settings.servers)
     failed: list[str] = []
     with log_to_stderr("warning", secrets=secrets, silent=SILENT) as lines:
@@ -61,6 +61,8 @@ def _reason(error: BaseException) -> str:
 
 
 def _describe(finding: Finding) -> str:
-    noise = f"{finding.noise} lines on stdout that are no messages" if finding.noise else ""
+    noise = {0: "", 1: "1 line on stdout that is no message"}.get(
+        finding.noise, f"{finding.noise} lines on stdout that are no messages"
+    )
     parts = (finding.identity, f"{finding.era} {finding.revision}", finding.offers, noise)
     return ", ".join(part for part in parts if part)

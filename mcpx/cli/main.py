@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast, get_args
 
-from cyclopts import App, CycloptsError, Parameter, Token, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter, Token, UnknownOptionError, UnusedCliTokensError
 
 from mcpx import __version__
 from mcpx.cli.text import indented
@@ -18,7 +18,7 @@ from mcpx.errors import ConfigError, McpxError
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 FAILURE = 1
 USAGE = 2  # the command line or the configuration is wrong
@@ -41,12 +41,20 @@ The configuration is looked for in --config, MCPX_CONFIG, ./mcpx.json and
 )
 
 
-def _word(choices: Any, tokens: Sequence[Token]) -> str:
-    """One of a few words, however its letters are cased: ``DEBUG`` is how many write it in a variable."""
-    word = tokens[0].value.lower()
-    if word not in get_args(choices):
-        raise ValueError(f'"{tokens[0].value}" is not valid; valid are {", ".join(get_args(choices))}')
-    return word
+def _word(default: str) -> Callable[[Any, Sequence[Token]], str]:
+    """Reads one of a few words, however its letters are cased: ``DEBUG`` is how many write it in a variable.
+
+    A variable that is empty is as good as none, and gives the default.
+    """
+
+    def read(choices: Any, tokens: Sequence[Token]) -> str:
+        [token] = tokens
+        word = token.value.lower() or (default if token.source == "env" else "")
+        if word not in get_args(choices):
+            raise ValueError(f'"{token.value}" is not valid; valid are {", ".join(get_args(choices))}')
+        return word
+
+    return read
 
 
 Config = Annotated[str | None, Parameter(help="The configuration file, instead of searching for one.")]
@@ -54,11 +62,13 @@ Target = Annotated[str | None, Parameter(help="A configured server's name, or a 
 Command = Annotated[tuple[str, ...] | None, Parameter(parse=False)]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"],
-    Parameter(env_var="MCPX_LOG_LEVEL", converter=_word, help="The least important messages to log, on stderr."),
+    Parameter(
+        env_var="MCPX_LOG_LEVEL", converter=_word("info"), help="The least important messages to log, on stderr."
+    ),
 ]
 LogFormat = Annotated[
     Literal["text", "json"],
-    Parameter(env_var="MCPX_LOG_FORMAT", converter=_word, help="Lines of text, or one JSON object a line."),
+    Parameter(env_var="MCPX_LOG_FORMAT", converter=_word("text"), help="Lines of text, or one JSON object a line."),
 ]
 Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
 
@@ -87,18 +97,23 @@ def serve(
 ) -> int:
     """Serve a host on stdin and stdout.
 
-    Servers are started when they are first needed. The log goes to stderr; it ends when the host closes stdin.
+    Servers are started when they are first needed. The log goes to stderr. mcpx ends when the host closes stdin.
     """
     from mcpx.cli.serve import serve as run
 
     return run(target, command, config, passthrough or [], log_level, log_format)
 
 
-@app.command
+@app.command(
+    help_epilogue="""\
+Examples:
+  mcpx check
+  mcpx check --config other.json"""
+)
 def check(*, config: Config = None) -> int:
     """Load the configuration, start every server, and say what is wrong.
 
-    The exit status is 0 where every server came up.
+    The exit status is 0 where every server came up, 1 where one did not, and 2 where the configuration is wrong.
     """
     from mcpx.cli.check import check as run
 
@@ -119,7 +134,12 @@ def discover(target: Target = None, /, *, config: Config = None, json: Json = Fa
     return run(target, command, config, json)
 
 
-@app.command
+@app.command(
+    help_epilogue="""\
+Examples:
+  mcpx revisions | less
+  mcpx revisions --json"""
+)
 def revisions(*, json: Json = False) -> int:
     """Print what each revision of the protocol has: methods, fields, capabilities, error codes."""
     from mcpx.cli.revisions import revisions as run
@@ -127,7 +147,7 @@ def revisions(*, json: Json = False) -> int:
     return run(json)
 
 
-@app.command
+@app.command(help_epilogue="It needs no configuration, and heeds none.")
 def demo() -> int:
     """Start mcpx on its built-in demo server and show a call through it, from a host of each era."""
     from mcpx.cli.demo import demo as run
@@ -148,7 +168,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         function, bound, unparsed = app.parse_args(own, print_error=False, exit_on_error=False)
     except CycloptsError as error:
-        return _complain([_usage_problem(error), _hint(own)], USAGE)
+        return _complain([_usage_problem(error, own), _hint(own)], USAGE)
     if "command" in unparsed:
         bound.arguments["command"] = command
     elif command is not None:
@@ -176,10 +196,23 @@ def _split(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None]:
     return list(argv[:at]), tuple(argv[at + 1 :])
 
 
-def _usage_problem(error: CycloptsError) -> str:
+def _usage_problem(error: CycloptsError, own: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
-        return f'unexpected argument "{error.unused_tokens[0]}"'
-    return " ".join(str(error).split())
+        problem = f'unexpected argument "{error.unused_tokens[0]}"'
+    else:
+        problem = " ".join(str(error).split())
+    # Something behind what is taken for a server's name: most likely both are a command.
+    if isinstance(error, (UnusedCliTokensError, UnknownOptionError)) and _takes_command(own):
+        return f'{problem.removesuffix(".")}; a server\'s command goes behind "--"'
+    return problem
+
+
+def _takes_command(own: Sequence[str]) -> bool:
+    match own:
+        case ["serve" | "discover", target, *_]:
+            return not target.startswith("-")
+        case _:
+            return False
 
 
 def _hint(own: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mcpx.cli.builtins import BUILTINS
 from mcpx.cli.log import Format, Level, log_to_stderr
 from mcpx.cli.run import run_logged
-from mcpx.cli.target import choose
+from mcpx.cli.target import choose, sought
 from mcpx.config import secrets_of
 from mcpx.gateway import open_gateway
 from mcpx.host.stdio import open_ending, serve_stdio
@@ -48,7 +48,7 @@ def _describe(settings: Settings) -> str:
     if settings.source is not None:
         return f"{names}, from {settings.source}"
     if any(server.builtin for server in settings.servers):
-        return "the built-in demo server, as no configuration was found"
+        return f"the built-in demo server, as no configuration was found ({sought()})"
     return f"{names}, as given on the command line"
 
 

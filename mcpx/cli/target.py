@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mcpx.config import load
-from mcpx.config.locate import state_folder
+from mcpx.config.locate import candidates, state_folder
 from mcpx.config.report import Place, Report
 from mcpx.config.values import url as check_url
 from mcpx.errors import ConfigError
@@ -32,6 +32,11 @@ class Chosen(msgspec.Struct, frozen=True):
 def load_configuration(config: str | None) -> Loaded:
     """The configuration by the search order, from this process's environment and folder."""
     return load(config, os.environ, Path.cwd())
+
+
+def sought() -> str:
+    """Where a configuration was looked for, for a message that says that there is none."""
+    return "looked for " + ", ".join(str(file) for file in candidates(os.environ, Path.cwd()))
 
 
 def choose(
@@ -103,8 +108,9 @@ def _named(loaded: Loaded, name: str) -> ServerSettings:
     for server in loaded.settings.servers:
         if server.name == name:
             return server
-    source = loaded.settings.source or "the built-in configuration"
+    source = loaded.settings.source
     if name in loaded.disabled:
         raise ConfigError([f'server "{name}" is disabled in {source}'])
+    where = f" in {source}" if source is not None else f", as no configuration was found ({sought()})"
     names = ", ".join(f'"{server.name}"' for server in loaded.settings.servers) or "none"
-    raise ConfigError([f'no server is called "{name}" in {source}; there is {names}'])
+    raise ConfigError([f'no server is called "{name}"{where}; there is {names}'])

@@ -89,7 +89,7 @@ def test_check_of_servers_that_come_up(machine: Machine) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         f"Configuration: {path}",
-        f"  ok      one: old 1.2, legacy {LATEST_LEGACY}, 1 tool, 1 lines on stdout that are no messages",
+        f"  ok      one: old 1.2, legacy {LATEST_LEGACY}, 1 tool, 1 line on stdout that is no message",
         "  off     off",
         "1 of 1 servers came up.",
     ]
@@ -128,7 +128,10 @@ def test_check_says_of_each_server_what_is_wrong(machine: Machine) -> None:
 def test_check_without_a_configuration_checks_the_demo_server(machine: Machine) -> None:
     done = machine.run("check")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("Configuration: none found, so the built-in demo server\n  ok      demo: ")
+    first, second, *_ = done.stdout.splitlines()
+    assert first.startswith(f"Configuration: none found (looked for {machine.folder / 'mcpx.json'}, ")
+    assert first.endswith("), so the built-in demo server")
+    assert second.startswith("  ok      demo: ")
 
 
 def test_discover_a_command(machine: Machine) -> None:

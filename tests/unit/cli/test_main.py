@@ -66,6 +66,13 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str], command: str) -> 
     assert f"Usage: mcpx {command}" in said.out
 
 
+def test_the_examples_of_a_command_are_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        assert run((command, "--help")) == 0
+        examples = capsys.readouterr().out.partition("Examples:")[2].split("\n")
+        assert all(line.startswith(f"  mcpx {command}") for line in examples if line.startswith("  mcpx ")), command
+
+
 def test_help_fits_a_terminal_of_eighty_columns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +110,12 @@ def test_help_loads_no_event_loop(tmp_path: Path, environ: dict[str, str]) -> No
         (("serve", "--http", "localhost:80"), "Unknown option: --http.", "mcpx serve --help"),
         (("serve", "--confg", "x"), "Unknown option: --confg. Did you mean --config?", "mcpx serve --help"),
         (("serve", "--config"), "parameter --config requires an argument", "mcpx serve --help"),
-        (("serve", "a", "b"), 'unexpected argument "b"', "mcpx serve --help"),
+        (("serve", "a", "b"), 'unexpected argument "b"; a server\'s command goes behind "--"', "mcpx serve --help"),
+        (
+            ("discover", "npx", "-y", "some-server"),
+            'Unknown option: -y; a server\'s command goes behind "--"',
+            "mcpx discover --help",
+        ),
         (
             ("serve", "--log-level", "loud"),
             '--log-level: "loud" is not valid; valid are debug, info, warning, error',
@@ -131,6 +143,19 @@ def test_the_log_level_can_come_from_the_environment(
     monkeypatch.setenv("MCPX_LOG_LEVEL", "loud")
     assert run(("serve",)) == 2
     assert 'MCPX_LOG_LEVEL: "loud" is not valid; valid are debug, info, warning, error' in capsys.readouterr().err
+
+
+def test_a_variable_that_is_empty_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the shell's own defaults and those of containers have it."""
+    monkeypatch.setenv("MCPX_LOG_LEVEL", "")
+    monkeypatch.setenv("MCPX_LOG_FORMAT", "")
+    _, bound, _ = app.parse_args(["serve"], print_error=False, exit_on_error=False)
+    assert (bound.arguments["log_level"], bound.arguments["log_format"]) == ("info", "text")
+
+
+def test_an_option_that_is_empty_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(("serve", "--log-level", "")) == 2
+    assert '--log-level: "" is not valid' in capsys.readouterr().err
 
 
 def test_the_case_of_a_log_level_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -115,4 +116,9 @@ def test_the_demo_server_has_a_name_too(folder: Path) -> None:
     assert choose("demo", None, None).settings == settings(folder, demo, limits=Limits(), source=None)
     with pytest.raises(ConfigError) as caught:
         choose("a", None, None)
-    assert caught.value.problems == ['no server is called "a" in the built-in configuration; there is "demo"']
+    sought = f"{folder / 'mcpx.json'}, {folder / 'home' / '.config' / 'mcpx' / 'mcpx.json'}"
+    if sys.platform == "darwin":
+        sought += f", {folder / 'home' / 'Library' / 'Application Support' / 'mcpx' / 'mcpx.json'}"
+    assert caught.value.problems == [
+        f'no server is called "a", as no configuration was found (looked for {sought}); there is "demo"'
+    ]
