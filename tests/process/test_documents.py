@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpx.spec.revisions import LATEST_LEGACY
 from tests.process.test_commands import SERVER
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,31 @@ def test_the_program_in(document: str, tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, PRINTED[document]), done.stderr
+
+
+def test_the_server_in_the_document_serves_its_host(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "embedding-servers.md").read_text()
+    program = tmp_path / "notes.py"
+    program.write_text("\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)))
+    opening = {"protocolVersion": LATEST_LEGACY, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    frames = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        input="".join(json.dumps(frame) + "\n" for frame in frames),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = {answer["id"]: answer["result"] for answer in map(json.loads, done.stdout.splitlines())}
+    assert answers[1]["serverInfo"]["name"] == "notes"
+    assert [tool["name"] for tool in answers[2]["tools"]] == ["write_note", "read_note", "count_words", "tidy"]
 
 
 def test_the_snippets_of_json_are_json() -> None:
