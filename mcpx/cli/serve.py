@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,11 @@ def serve(
         if sys.platform == "win32" and any(server.command for server in settings.servers):
             log.warning("mcpx does not start servers on Windows; see docs/platforms.md")
         log.info("serving %s", _describe(settings))
+        if os.isatty(0):
+            log.info(
+                "stdin is a terminal, where a host is expected that sends JSON-RPC; Ctrl-D ends it. "
+                '"mcpx check" is for a person'
+            )
         return run_logged(_serve, settings, lines=lines)
 
 

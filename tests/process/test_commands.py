@@ -180,6 +180,30 @@ def test_discover_a_server_that_does_not_come_up(machine: Machine) -> None:
     assert line.startswith('mcpx: no-such-program: The command "no-such-program" was not found on the PATH')
 
 
+def test_serve_says_to_a_person_what_it_waits_for(machine: Machine) -> None:
+    """Whoever starts it in a terminal would otherwise see it do nothing."""
+    ours, theirs = os.openpty()
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-m", "mcpx", "serve"],
+            cwd=machine.folder,
+            env=machine.environ,
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stderr is not None
+            lines = [process.stderr.readline().decode() for _ in range(2)]
+            process.terminate()
+            said, _ = process.communicate(timeout=60)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert "info mcpx: serving the built-in demo server" in lines[0]
+    assert "info mcpx: stdin is a terminal" in lines[1]
+    assert said == b""
+
+
 def test_discover_needs_to_know_what(machine: Machine) -> None:
     done = machine.run("discover")
     assert (done.returncode, done.stdout) == (2, "")
