@@ -55,12 +55,16 @@ def upstream_problems(upstream: Scripted) -> list[str]:
     for pid in dict.fromkeys(event.pid for event in upstream.events):
         audit = _ProcessAudit(upstream.name)
         for event in upstream.events:
-            if event.pid != pid or event.kind not in ("in", "out"):
+            if event.pid != pid or event.kind not in ("in", "out", "raw"):
                 continue
             text = event.value["text"]
             if len(text.encode("utf-8", "surrogateescape")) < event.value["size"]:
                 continue  # too big to be recorded whole
-            (audit.received if event.kind == "in" else audit.sent)(text)
+            if event.kind == "in":
+                audit.received(text)
+            else:
+                for line in text.split("\n"):
+                    audit.sent(line)
         problems += audit.problems
     return problems
 
@@ -146,7 +150,11 @@ class _ProcessAudit:
             self.problems += invalid(frame, self.revision, "client", method)
 
     def sent(self, text: str) -> None:
-        frame = json.loads(text)
+        """What the server wrote, which may be anything."""
+        try:
+            frame = json.loads(text)
+        except ValueError:
+            return
         if not isinstance(frame, dict):
             return
         if "method" in frame and "id" in frame:

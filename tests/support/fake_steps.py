@@ -81,7 +81,9 @@ def step_ask(fake, request, value):
 
 def step_stdout(fake, request, text):
     """Bytes, one per character, just as they are: noise, a mark at the start, invalid UTF-8, half a line."""
-    fake.write_bytes(text.encode("latin-1"))
+    data = text.encode("latin-1")
+    fake.record.line("raw", data)
+    fake.write_bytes(data)
 
 
 def step_cork(fake, request, steps):
