@@ -15,7 +15,6 @@ from msgspec import UNSET, Raw, UnsetType
 from mcpx.errors import RemoteProtocolError, RpcError
 from mcpx.host.inbound import Handshake, Inbound
 from mcpx.spec import meta as keys
-from mcpx.spec.capabilities import is_implementation
 from mcpx.spec.codes import UNSUPPORTED_VERSION
 from mcpx.spec.revisions import LATEST_LEGACY, LEGACY, SUPPORTED, is_legacy, is_modern
 from mcpx.upstream.call import Asker
@@ -108,7 +107,7 @@ class HostState:
             Asker(
                 self.name,
                 {} if capabilities is None else {name: raw.copy() for name, raw in capabilities.items()},
-                info.copy() if info is not None and is_implementation(info) else None,
+                None if info is None or _object(info) is None else info.copy(),
             ),
             agreed=True,
         )
@@ -157,8 +156,7 @@ def _envelope(
             {"supported": SUPPORTED, "requested": revision},
         )
     kept = {name: raw.copy() for name, raw in declared.items()}
-    known = info.copy() if info is not None and is_implementation(info) else None
-    return revision, Asker(host, kept, known, log_level)
+    return revision, Asker(host, kept, None if info is None else info.copy(), log_level)
 
 
 def _introduce(level: int, revision: str, asker: Asker) -> None:

@@ -8,7 +8,15 @@ nowhere else in mcpx. The function ``carry`` is had from its module, which has t
 
 from __future__ import annotations
 
-from mcpx.spec.capabilities import can_ask, narrow_client, narrow_implementation, narrow_server, told
+from mcpx.spec.capabilities import (
+    can_ask,
+    is_implementation,
+    narrow_client,
+    narrow_implementation,
+    narrow_server,
+    read_server,
+    told,
+)
 from mcpx.spec.carry import CannotSay, carry_params, carry_question, carry_result, stamp_modern
 from mcpx.spec.codes import carry_error, unknown_item
 from mcpx.spec.methods import METHODS, Method, defined, removed
@@ -25,9 +33,11 @@ __all__ = [
     "carry_question",
     "carry_result",
     "defined",
+    "is_implementation",
     "narrow_client",
     "narrow_implementation",
     "narrow_server",
+    "read_server",
     "removed",
     "render_table",
     "stamp_modern",

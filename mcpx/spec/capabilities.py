@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
 import msgspec
+from msgspec import Raw
 
 from mcpx.spec.meta import PREFIX
 from mcpx.spec.plans import plan_of
-from mcpx.spec.raws import is_object, members_of, without
-from mcpx.wire.frames import to_raw
+from mcpx.spec.raws import FALSE, TRUE, is_object, members_of, string_of, without
+from mcpx.wire.frames import NULL, to_raw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from msgspec import Raw
 
 TASKS_EXTENSION = PREFIX + "tasks"
 
@@ -39,6 +38,41 @@ RELAYS: tuple[Relay, ...] = (
 _BY_NAME = {relay.name: relay for relay in RELAYS}
 _OTHERS = Relay("", "passthrough")
 
+_EMPTY = Raw(b"{}")
+_SWITCHES = frozenset({"listChanged", "subscribe"})  # members of a server's capabilities that are true or false
+_BY_KEY = frozenset({"extensions", "experimental"})  # capabilities that hold an object of settings for each of a kind
+
+
+def read_server(raw: Raw | None) -> dict[str, Raw]:
+    """What a server declares, put right where it is careless, so that nobody has to ask again what its values are.
+
+    A capability is declared unless it is null or false, and is ``{}`` where it is no object (``true``; ``[]`` is how
+    PHP writes an empty one). A switch in one that is neither true nor false is left out.
+    """
+    declared = _settings(members_of(raw) or {})
+    for name, value in declared.items():
+        inner = members_of(value) or {}
+        if name in _BY_KEY:
+            kept = _settings(inner)
+        else:
+            kept = {key: one for key, one in inner.items() if key not in _SWITCHES or one in (TRUE, FALSE)}
+        if kept != inner:
+            declared[name] = to_raw(kept)
+    return declared
+
+
+def is_implementation(raw: Raw | None) -> TypeGuard[Raw]:
+    """Whether a value is the ``Implementation`` of a host or a server: it has a name and a version."""
+    members = members_of(raw) or {}
+    return all(string_of(members.get(name)) is not None for name in ("name", "version"))
+
+
+def _settings(declared: Mapping[str, Raw]) -> dict[str, Raw]:
+    """Of members that are to be objects, those that are said at all, as objects."""
+    return {
+        name: value if is_object(value) else _EMPTY for name, value in declared.items() if value not in (NULL, FALSE)
+    }
+
 
 def told(caps: Mapping[str, Raw], *, passthrough: bool = False) -> dict[str, Raw]:
     """What mcpx tells upstreams of what a host declared, in the host's order.
@@ -50,6 +84,8 @@ def told(caps: Mapping[str, Raw], *, passthrough: bool = False) -> dict[str, Raw
         for name, value in caps.items()
         if is_object(value) and (_BY_NAME.get(name, _OTHERS).when in ("always", "passthrough" if passthrough else ""))
     }
+    for name in _BY_KEY & relayed.keys():
+        relayed[name] = to_raw(_settings(members_of(relayed[name]) or {}))
     return _without_tasks(relayed)
 
 

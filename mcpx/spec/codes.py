@@ -6,13 +6,16 @@ JSON-RPC's own codes are in ``mcpx.wire.frames``. (2026-07-28 basic/index, Error
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpx.errors import RpcError
-from mcpx.spec.raws import members_of
+from mcpx.spec.raws import elements_of, members_of
 from mcpx.spec.revisions import LATEST_LEGACY, V2025_11_25, V2026_07_28, Era, era_of, is_modern
 from mcpx.spec.span import ALWAYS, Span
 from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, to_raw
+
+if TYPE_CHECKING:
+    from msgspec import Raw
 
 RESOURCE_NOT_FOUND = -32002
 URL_ELICITATION_REQUIRED = -32042
@@ -94,10 +97,30 @@ CROSSINGS: tuple[Crossing, ...] = (
     # A resource that does not exist (2026-07-28 changelog, minor change 6)
     Crossing({RESOURCE_NOT_FOUND}, "resources/read", None, "modern", _renumbered(INVALID_PARAMS)),
     Crossing({INVALID_PARAMS}, "resources/read", "modern", "legacy", _renumbered(RESOURCE_NOT_FOUND)),
+    # Elsewhere it means something of the server's own, and no modern peer may send it (2026-07-28 basic/index).
+    Crossing({RESOURCE_NOT_FOUND}, None, None, "modern", _unassigned),
     Crossing({HEADER_MISMATCH, UNSUPPORTED_VERSION}, None, None, None, _refused),
     Crossing({MISSING_CLIENT_CAPABILITY}, None, None, "legacy", _renumbered(INTERNAL_ERROR)),
     Crossing(set(RESERVED) - MODERN_CODES, None, None, "modern", _unassigned),
 )
+
+
+class Form(NamedTuple):
+    """What the data of an error must hold, in the revisions that say so."""
+
+    span: Span
+    member: str
+    read: Callable[[Raw | None], object | None]  # gives ``None`` for what the member may not be
+
+    def fits(self, error: RpcError) -> bool:
+        data = None if error.data is None else members_of(to_raw(error.data))
+        return data is not None and self.read(data.get(self.member)) is not None
+
+
+_FORMS: dict[int, Form] = {
+    MISSING_CLIENT_CAPABILITY: Form(Span(V2026_07_28), "requiredCapabilities", members_of),
+    URL_ELICITATION_REQUIRED: Form(Span(V2025_11_25, V2025_11_25), "elicitations", elements_of),
+}
 
 
 def carry_error(method: str, error: RpcError, target: str) -> RpcError:
@@ -107,6 +130,9 @@ def carry_error(method: str, error: RpcError, target: str) -> RpcError:
     """
     if error.revision is None:
         return error
+    form = _FORMS.get(error.code)
+    if form is not None and form.span.covers(target) and not form.fits(error):
+        return _unassigned(error)
     source, era = era_of(error.revision), era_of(target)
     for row in CROSSINGS:
         if (

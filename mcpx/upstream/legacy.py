@@ -11,13 +11,13 @@ from mcpx.errors import UpstreamError, UpstreamStartError
 from mcpx.spec import capabilities, meta
 from mcpx.spec.raws import is_object
 from mcpx.spec.revisions import LEGACY
-from mcpx.upstream.call import Asker, Identity
 from mcpx.upstream.identity import read_identity
 from mcpx.wire import frames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcpx.upstream.call import Asker, Identity
     from mcpx.upstream.session import TryAgain
 
 

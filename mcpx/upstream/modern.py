@@ -12,13 +12,13 @@ from msgspec import UNSET, Raw, UnsetType
 from mcpx.errors import UpstreamError
 from mcpx.spec import capabilities, meta
 from mcpx.spec.raws import members_of, string_of
-from mcpx.upstream.call import Asker, Identity
 from mcpx.upstream.identity import read_identity
 from mcpx.upstream.session import TryAgain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mcpx.upstream.call import Asker, Identity
 # The requests that may be answered with input_required (2026-07-28 basic/patterns/mrtr, Supported Requests).
 MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
 
@@ -50,7 +50,9 @@ class ModernForm:
         self._passthrough = passthrough
 
     def meta(self, asker: Asker, foreign: Mapping[str, Raw], token: int | None) -> dict[str, Any]:
-        info = asker.client_info if self._passthrough and asker.client_info is not None else self._client_info
+        info = self._client_info
+        if self._passthrough and capabilities.is_implementation(asker.client_info):
+            info = asker.client_info
         values: dict[str, Any] = {
             **foreign,
             meta.PROTOCOL_VERSION: self.revision,

@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from mcpx.errors import UpstreamError, UpstreamGone, UpstreamStartError, UpstreamTimeout
-from mcpx.spec.capabilities import can_ask, told
+from mcpx.spec.capabilities import can_ask, is_implementation, told
 from mcpx.spec.revisions import is_modern
 from mcpx.upstream.backoff import restart_delay
 from mcpx.upstream.eras import Memory
@@ -343,7 +343,7 @@ class Supervisor:
 
     def _client_info(self, asker: Asker) -> Raw:
         """mcpx's own identity, or in pass-through the host's (LV-19 to LV-21)."""
-        if self.server.passthrough and asker.client_info is not None:
+        if self.server.passthrough and is_implementation(asker.client_info):
             return asker.client_info
         return self._surroundings.client_info
 

@@ -69,7 +69,10 @@ _MAX_SAFE = 2**53  # from there on a number with a fraction or an exponent does 
 
 
 def kind(frame: Frame) -> Kind:
-    """The kind of a frame; raises ``RemoteProtocolError`` where its fields make none."""
+    """The kind of a frame; raises ``RemoteProtocolError`` where its fields make none.
+
+    An answer with both a result and an error is what the one of them says that is not null, as JSON-RPC 1.0 had it.
+    """
     fields = (
         frame.id is not UNSET,
         frame.method is not UNSET,
@@ -79,6 +82,8 @@ def kind(frame: Frame) -> Kind:
     try:
         return _KINDS[fields]
     except KeyError:
+        if fields == (True, False, True, True) and (frame.error == NULL) is not (frame.result == NULL):
+            return "result" if frame.error == NULL else "error"
         known = frame.id if frame.id is not UNSET and id_key(frame.id) is not None else None
         raise RemoteProtocolError(INVALID_REQUEST, "Not a JSON-RPC request, notification or response", known) from None
 

@@ -69,7 +69,7 @@ def test_anything_else_is_a_bug_and_its_traceback_is_for_the_log_alone(
 
 
 def test_an_upstreams_error_is_carried_to_the_hosts_revision() -> None:
-    modern_only = RpcError(-32021, "needs more", revision=LATEST_MODERN, server="s")
+    modern_only = RpcError(-32021, "needs more", {"requiredCapabilities": {}}, revision=LATEST_MODERN, server="s")
     assert error(modern_only, LATEST_MODERN)["code"] == -32021
     assert error(modern_only, V2025_06_18)["code"] == -32603
 

@@ -65,7 +65,9 @@ def test_errors_of_mcpx_itself_always_pass(target: str, code: int) -> None:
 def test_a_resource_that_does_not_exist(code: int, source: str, target: str, becomes: int) -> None:
     error = said("resources/read", code, source, target)
     assert (error.code, error.message, error.data, error.server) == (becomes, "Not so", DATA, "up")
-    assert said("tools/call", code, source, target).code == code  # of that method alone
+    elsewhere = said("tools/call", code, source, target)  # there it means something else
+    forbidden = code == RESOURCE_NOT_FOUND and target == V2026_07_28
+    assert elsewhere.code == (INTERNAL_ERROR if forbidden else code)
 
 
 @pytest.mark.parametrize("source", REVISIONS)
@@ -86,8 +88,17 @@ def test_a_missing_capability_is_internal_for_a_legacy_host(target: str) -> None
 
 
 def test_a_missing_capability_stays_for_a_modern_host() -> None:
-    error = said("tools/call", MISSING_CLIENT_CAPABILITY, V2026_07_28, V2026_07_28)
-    assert error.code == MISSING_CLIENT_CAPABILITY
+    data = Raw(b'{"requiredCapabilities":{"sampling":{}}}')
+    error = said("tools/call", MISSING_CLIENT_CAPABILITY, V2026_07_28, V2026_07_28, data)
+    assert (error.code, error.data) == (MISSING_CLIENT_CAPABILITY, data)
+
+
+@pytest.mark.parametrize("data", [None, DATA, 5, {"requiredCapabilities": 5}, {"elicitations": {}}])
+def test_a_code_that_comes_without_its_data_means_nothing(data: Any) -> None:
+    for code, target in ((MISSING_CLIENT_CAPABILITY, V2026_07_28), (URL_ELICITATION_REQUIRED, LATEST_LEGACY)):
+        error = said("tools/call", code, target, target, data)
+        assert error.code == INTERNAL_ERROR
+        assert data_of(error)["upstreamCode"] == code
 
 
 @pytest.mark.parametrize("code", [URL_ELICITATION_REQUIRED, -32023, -32029, -32099])
@@ -96,7 +107,7 @@ def test_a_code_that_only_the_specification_may_define(code: int) -> None:
     assert (error.code, error.message) == (INTERNAL_ERROR, "Not so")
     assert data_of(error) == {"uri": "file:///a", "n": 1.0, "upstreamCode": code}
     assert b'"n":1.0' in msgspec.json.encode(error.data)
-    assert said("tools/call", code, LATEST_LEGACY, LATEST_LEGACY).code == code
+    assert said("tools/call", code, LATEST_LEGACY, V2025_06_18).code == code
     assert data_of(said("tools/call", code, V2026_07_28, V2026_07_28, None)) == {"upstreamCode": code}
     for data in ([1], "x", 5):
         moved = said("tools/call", code, V2026_07_28, V2026_07_28, data)

@@ -244,11 +244,11 @@ def test_at_the_bound_the_least_recently_used_idle_instance_makes_room() -> None
         started: list[FakeServer] = []
         limits = Limits(max_instances=2, instance_idle=1000)
         async with supervised(legacy, started, limits=limits) as supervisor:
-            first = await lease(supervisor, with_apps("a", "1"))
+            first = await lease(supervisor, with_apps("a", '{"n":1}'))
             await trio.sleep(1)
-            second = await lease(supervisor, with_apps("a", "2"))
+            second = await lease(supervisor, with_apps("a", '{"n":2}'))
             await trio.sleep(1)
-            await lease(supervisor, with_apps("a", "3"))
+            await lease(supervisor, with_apps("a", '{"n":3}'))
 
             assert first.state == "ended"
             assert second.state == "up"
@@ -261,11 +261,11 @@ def test_at_the_bound_with_all_busy_a_new_one_waits_for_its_turn() -> None:
         started: list[FakeServer] = []
         limits = Limits(max_instances=1)
         async with supervised(legacy, started, limits=limits) as supervisor:
-            busy = await supervisor.lease(with_apps("a", "1"))
+            busy = await supervisor.lease(with_apps("a", '{"n":1}'))
             waited = trio.Event()
 
             async def second() -> None:
-                await lease(supervisor, with_apps("b", "2"))
+                await lease(supervisor, with_apps("b", '{"n":2}'))
                 waited.set()
 
             async with trio.open_nursery() as nursery:
@@ -324,5 +324,77 @@ def test_a_remembered_era_that_leads_nowhere_is_forgotten(tmp_path: Path) -> Non
             with pytest.raises(UpstreamStartError):
                 await lease(supervisor, Asker("a"))
             assert supervisor.memory.value.era is None
+
+    run(test)
+
+
+async def slowly(server: FakeServer) -> None:
+    await trio.sleep(5)
+    await server.open_legacy()
+    await server.rest()
+
+
+def test_at_the_bound_nobody_pushes_out_a_start_that_somebody_waits_for() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        served: list[str] = []
+        async with supervised(slowly, started, limits=Limits(max_instances=1)) as supervisor:
+
+            async def one(number: str) -> None:
+                await lease(supervisor, with_apps(number, number))
+                served.append(number)
+
+            async with trio.open_nursery() as nursery:
+                for number in ("1", "2", "3"):
+                    nursery.start_soon(one, number)
+
+        assert sorted(served) == ["1", "2", "3"]
+        assert len(started) == 3
+
+    run(test)
+
+
+def test_scope_call_leaves_no_instance_of_a_call_that_was_cancelled_or_whose_start_failed() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        async with supervised(slowly, started, scope="call") as supervisor:
+            with trio.move_on_after(2):
+                await supervisor.lease(Asker("a"))
+            await trio.sleep(1)
+            assert list(supervisor.instances) == []
+
+        async def refuses(server: FakeServer) -> None:
+            server.refuse(await server.expect("server/discover"), -32601)
+            server.refuse(await server.expect("initialize"), -32000, "no licence")
+
+        started.clear()
+        async with supervised(refuses, started, scope="call") as supervisor:
+            with pytest.raises(UpstreamStartError, match="no licence"):
+                await supervisor.lease(Asker("a"))
+            await trio.sleep(1)
+            assert list(supervisor.instances) == []
+            await trio.sleep(1000)
+            assert len(started) == 1
+
+    run(test)
+
+
+def test_a_server_that_crashes_again_and_again_is_left_alone_once_nobody_has_used_it_for_long() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+
+        async def crashes(server: FakeServer) -> None:
+            await server.open_legacy()
+            await trio.sleep(1)
+
+        async with supervised(crashes, started) as supervisor:
+            await lease(supervisor, Asker("a"))
+            await trio.sleep(50)
+            assert len(started) > 3
+            await trio.sleep(60)
+            assert list(supervisor.instances) == []
+            starts = len(started)
+            await trio.sleep(1000)
+            assert len(started) == starts
 
     run(test)

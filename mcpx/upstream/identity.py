@@ -1,0 +1,19 @@
+"""What a server says of itself, in either era, read liberally: what makes no sense is as if it had not been said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpx.spec.capabilities import is_implementation, read_server
+from mcpx.spec.raws import string_of
+from mcpx.upstream.call import Identity
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+
+def read_identity(server_info: Raw | None, capabilities: Raw | None, instructions: Raw | None) -> Identity:
+    """The identity in these members of an answer, each ``None`` where it is absent."""
+    return Identity(
+        server_info if is_implementation(server_info) else None, read_server(capabilities), string_of(instructions)
+    )
