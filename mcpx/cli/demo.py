@@ -20,7 +20,7 @@ from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from mcpx.transports.process import open_process
 
 if TYPE_CHECKING:
-    from mcpx.transports.channel import Channel
+    from mcpx.transports.process import ServerProcess
 
 PATIENCE = 30.0  # seconds for the whole show; it takes about one
 WIDTH = 96  # characters of a line; with what stands before it a terminal of 100 columns shows it whole
@@ -52,14 +52,17 @@ async def _show() -> None:
             limits=Limits(),
         ) as process:
             with trio.move_on_after(PATIENCE) as patience:
-                host = _Host(process.channel)
+                host = _Host(process)
                 await _play_modern(host, await _play_legacy(host))
             if patience.cancelled_caught:
-                words = process.last_words()
-                raise DemoFailed(
-                    f"mcpx did not answer within {PATIENCE:g} s" + (f"; it said: {words}" if words else "")
-                )
+                raise DemoFailed(f"mcpx did not answer within {PATIENCE:g} s" + _said(process))
     print("\nOne server, on one pipe, answered a host of each era. The README says how to put your own behind mcpx.")
+
+
+def _said(process: ServerProcess) -> str:
+    """What it wrote to stderr, for the end of a message."""
+    words = process.last_words()
+    return f"; it said: {words}" if words else ""
 
 
 def _environment(folder: str) -> dict[str, str]:
@@ -73,8 +76,9 @@ def _environment(folder: str) -> dict[str, str]:
 class _Host:
     """A host that shows what it sends and receives."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(self, process: ServerProcess) -> None:
+        self._process = process
+        self._channel = process.channel
         self._last_id = 0
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +95,8 @@ class _Host:
                     if "result" not in frame:
                         raise DemoFailed(f"{method} was answered with an error: {frame['error']['message']}")
                     return frame["result"]
-        raise DemoFailed(f"mcpx ended before it answered {method}")
+        status = await self._process.wait()
+        raise DemoFailed(f"mcpx ended with status {status} before it answered {method}" + _said(self._process))
 
     async def notify(self, method: str) -> None:
         """Send a notification."""

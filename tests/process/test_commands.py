@@ -231,6 +231,20 @@ def test_demo_whatever_is_configured(machine: Machine) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 104
 
 
+def test_demo_says_why_what_it_started_ended(machine: Machine) -> None:
+    (machine.folder / "sitecustomize.py").write_text(
+        "import os, sys\nif 'serve' in sys.orig_argv:\n    os.write(2, b'out of luck\\n')\n    os._exit(3)\n"
+    )
+    machine.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(machine.folder), *filter(None, [machine.environ.get("PYTHONPATH")])]
+    )
+    done = machine.run("demo")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "mcpx: mcpx ended with status 3 before it answered initialize; it said: out of luck"
+    ]
+
+
 def test_serve_puts_nothing_but_frames_on_stdout(machine: Machine) -> None:
     machine.configure({"one": machine.entry}, odd=True)
     frames = [
