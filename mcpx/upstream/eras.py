@@ -73,7 +73,7 @@ class Memory:
             return Remembered()
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=Remembered)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, msgspec.MsgspecError, RecursionError):
             return Remembered()  # never written, or not by us: probing again mends it
 
 

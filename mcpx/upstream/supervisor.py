@@ -59,7 +59,7 @@ class Instance:
         self.state: State = "starting"
         self.since = now
         self.session: Session | None = None
-        self.leases = 0
+        self.leases = 0  # of calls that use it, or wait for it
         self.last_used = now
         self.failures = 0  # in a row, without a healthy run between
         self.restarts = 0
@@ -200,19 +200,31 @@ class Supervisor:
         patience = 2 * self.server.limits.start_timeout
         with trio.move_on_after(patience):
             while True:
-                instance = self._instances.get(key) or await self._start(key, asker)
+                instance = self._take(self._instances.get(key) or await self._start(key, asker))
+                # Who waits for an instance uses it: otherwise two could push out each other's for ever.
+                try:
+                    while not instance.ready and self._instances.get(key) is instance:
+                        await self._wait_for_start(instance)
+                        if key.call is None:
+                            key = self.key(asker)  # the server's era may be known now
+                except BaseException:
+                    self.release(instance)
+                    raise
                 if instance.ready:
-                    return self._take(instance)
-                if instance.state == "backing off" and instance.start_failed:
-                    raise self._not_yet(instance)
-                failures = instance.failures
-                instance.last_used = trio.current_time()
-                await self._news.wait()
-                if instance.failures > failures and instance.start_failed and instance.last_error is not None:
-                    raise UpstreamStartError(self.name, instance.last_error.reason)
-                if key.call is None:
-                    key = self.key(asker)  # the server's era may be known now
+                    return instance
+                self.release(instance)
         raise UpstreamTimeout(self.name, f"No instance was free within {patience:g} s.")
+
+    async def _wait_for_start(self, instance: Instance) -> None:
+        """Wait for any news. Raises ``UpstreamStartError`` where the start fails, or has failed and the next is not due
+        yet.
+        """
+        if instance.state == "backing off" and instance.start_failed:
+            raise self._not_yet(instance)
+        failures = instance.failures
+        await self._news.wait()
+        if instance.failures > failures and instance.start_failed and instance.last_error is not None:
+            raise UpstreamStartError(self.name, instance.last_error.reason)
 
     def release(self, instance: Instance) -> None:
         """Give a leased instance back."""
@@ -295,7 +307,7 @@ class Supervisor:
     async def _serve(self, instance: Instance, session: Session) -> bool:
         """Until the server ends (``True``) or the instance was idle for long (``False``)."""
         limits = self.server.limits
-        started = instance.last_used = trio.current_time()
+        started = trio.current_time()
         instance.session = session
         instance.start_failed = False
         instance.move("up", started)

@@ -341,7 +341,7 @@ def test_at_the_bound_nobody_pushes_out_a_start_that_somebody_waits_for() -> Non
         async with supervised(slowly, started, limits=Limits(max_instances=1)) as supervisor:
 
             async def one(number: str) -> None:
-                await lease(supervisor, with_apps(number, number))
+                await lease(supervisor, with_apps(number, f'{{"x":{number}}}'))
                 served.append(number)
 
             async with trio.open_nursery() as nursery:
@@ -396,5 +396,31 @@ def test_a_server_that_crashes_again_and_again_is_left_alone_once_nobody_has_use
             starts = len(started)
             await trio.sleep(1000)
             assert len(started) == starts
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe",
+        b"null",
+        b'{"era":"stone"}',
+        b"[" * 50_000,
+        b'{"capabilities":{"x":%s1%s}}' % (b"[" * 50_000, b"]" * 50_000),
+    ],
+    ids=["empty", "no text", "null", "no era", "unfinished", "too deep"],
+)
+def test_what_somebody_else_wrote_into_the_state_folder_is_as_good_as_nothing(tmp_path: Path, content: bytes) -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+        async with supervised(legacy, started, folder=str(tmp_path)) as supervisor:
+            await lease(supervisor, Asker("a"))
+        [remembered] = (tmp_path / "servers").iterdir()
+        remembered.write_bytes(content)
+        async with supervised(legacy, started, folder=str(tmp_path)) as supervisor:
+            await lease(supervisor, Asker("a"))
+            assert started[-1].methods[0] == "server/discover"
 
     run(test)
