@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from mcpx.upstream.session import Session
     from mcpx.upstream.supervisor import Supervisor
 
+# A server that announces changes while it lists, and shows nothing new, is looked at again after this many seconds, then
+# after twice as many each time, up to the last.
+FIRST_QUIET = 0.5
+LAST_QUIET = 32.0
+
 log = logging.getLogger("mcpx.gateway")
 
 
@@ -91,6 +96,7 @@ class _Entry:
         self.missed = False  # some host's list went out without it
         self.patience_spent = False  # somebody waited the whole listTimeout for the refresh that is under way
         self.done = trio.Event()  # of the refresh under way
+        self.quiet = 0.0  # how long until the next look at a server that announces what is no change
 
     def is_fresh(self) -> bool:
         return self.shelf is not None and not self.stale and trio.current_time() < self.shelf.expires
@@ -195,21 +201,31 @@ class Catalog:
 
     async def _refresh(self, entry: _Entry) -> None:
         try:
-            changed = await self._look(entry)
-            while entry.changed_meanwhile:
-                # One more look per change that came meanwhile, for as long as there is something new to see. A server
-                # that notifies from inside its own list handler shows the same list again: then the next host that asks
-                # looks.
-                again = await self._look(entry)
-                changed |= again
-                if not again:
-                    break
+            changed = new = await self._look(entry)
+            while entry.changed_meanwhile and (new or entry.quiet == 0):
+                # A change came meanwhile: look once more, and again for as long as there is something new to see.
+                entry.quiet = FIRST_QUIET
+                new = await self._look(entry)
+                changed |= new
         finally:
             entry.running = False
             entry.done.set()
+        if entry.changed_meanwhile:
+            # Nothing new, and yet it said so: it notifies from inside its own list handler, or a change came together
+            # with the answer. Looking at once would loop, not looking would lose the change: so look later, ever later.
+            if entry.quiet <= LAST_QUIET:  # after that it is left to the next host that asks, and may fall idle
+                self._nursery.start_soon(self._look_later, entry, entry.quiet)
+                entry.quiet *= 2
+        else:
+            entry.quiet = 0
         if entry.shelf is not None and (entry.missed or changed):
             entry.missed = False
             self._announce(entry.supervisor, LISTINGS[entry.kind].change, None)
+
+    async def _look_later(self, entry: _Entry, delay: float) -> None:
+        await trio.sleep(delay)
+        if entry.stale and not entry.running and any(one.ready for one in entry.supervisor.instances):
+            self._begin(entry)
 
     async def _look(self, entry: _Entry) -> bool:
         """Fetch a list; whether it is there and differs from one that was there before."""

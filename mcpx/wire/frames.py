@@ -271,8 +271,15 @@ def _diagnose(line: bytes) -> RemoteProtocolError:
     """Say what is wrong with JSON that did not fit ``Frame``, with the id if it has a usable one."""
     try:
         fields = _members_decoder.decode(line)
-    except (msgspec.MsgspecError, RecursionError):
+    except msgspec.ValidationError:
+        # JSON of another kind, unless it is none at all: the wrong type may come before the mistake.
+        try:
+            msgspec.json.decode(line, type=Raw)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return RemoteProtocolError(PARSE_ERROR, f"Parse error: {_plain(error)}")
         return RemoteProtocolError(INVALID_REQUEST, "Invalid request: not a JSON-RPC object")
+    except (msgspec.DecodeError, RecursionError) as error:
+        return RemoteProtocolError(PARSE_ERROR, f"Parse error: {_plain(error)}")
     raw = fields.get("id")
     known = raw if raw is not None and id_key(raw) is not None else None
     if bytes(fields.get("jsonrpc", b"")) != b'"2.0"':

@@ -212,7 +212,7 @@ def test_a_server_that_notifies_inside_its_own_list_handler_does_not_loop() -> N
             with gateway.watch(HOST, changes.append):
                 await names_of(gateway)
                 await trio.sleep(100)
-                assert server.count("tools/list") == 2  # the list, and one more look
+                assert server.count("tools/list") <= 10  # the list, one more look, and then ever more seldom
                 assert changes == []  # the same list again is no news
 
     run(test)
