@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mcpx.upstream.session import Session
     from mcpx.upstream.supervisor import Supervisor
 
-# A server that announces changes while it lists, and shows nothing new, is looked at again after this many seconds, then
-# after twice as many each time, up to the last.
+# A server that announces changes while it lists, and shows nothing new, is looked at again after this many seconds,
+# then after twice as many each time, up to the last.
 FIRST_QUIET = 0.5
 LAST_QUIET = 32.0
 
