@@ -12,7 +12,7 @@ check:
     ruff format --check .
     pyright
 
-# Unit tests only; a second or two.
+# Unit tests only: about a minute.
 unit:
     python -m pytest tests/unit
 
