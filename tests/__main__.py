@@ -11,7 +11,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CHECKS = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("pyright",))
+CHECKS = (
+    ("ruff", "check", "."),
+    ("ruff", "format", "--check", "."),
+    ("pyright", "--pythonpath", sys.executable),  # or it would look at whichever Python comes first on the PATH
+)
 
 
 def main(arguments: list[str]) -> int:

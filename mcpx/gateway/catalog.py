@@ -13,7 +13,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError
+from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError, UpstreamGone, UpstreamStartError
 from mcpx.gateway.name_table import Clash, NameTable, Owner
 from mcpx.gateway.uris import own_name, public_item
 from mcpx.spec.mend import mend
@@ -236,7 +236,9 @@ class Catalog:
         except (UpstreamError, RpcError) as error:
             entry.failure = error.reason if isinstance(error, UpstreamError) else f"{error.code} {error.message}"
             entry.stale = True
-            log.warning("[%s] its %s could not be listed: %s", entry.supervisor.name, entry.kind, entry.failure)
+            # That a server does not run is told where it is kept running, once, and not again for each of its lists.
+            level = logging.DEBUG if isinstance(error, (UpstreamStartError, UpstreamGone)) else logging.WARNING
+            log.log(level, "[%s] its %s could not be listed: %s", entry.supervisor.name, entry.kind, entry.failure)
             return False
         entry.failure = None
         entry.shelf = shelf

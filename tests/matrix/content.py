@@ -1,7 +1,7 @@
 """What an upstream of each revision offers when it uses all that the revision has, and how a host of another sees it.
 
-Nothing here is worked out by mcpx: ``Since`` marks what newer revisions added, and ``said`` leaves out what one lacks. An
-item goes from an upstream of one revision to a host of another by being said in the older of the two.
+Nothing here is worked out by mcpx: ``Since`` marks what newer revisions added, and ``said`` leaves out what one lacks.
+An item goes from an upstream of one revision to a host of another by being said in the older of the two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Every host revision × every upstream revision: each of the 25 cells opens, lists, calls, reads, gets, completes, fails.
+"""Every host revision × every upstream revision: each of the 25 cells opens, lists, calls, reads, gets, completes,
+fails.
 
 Beside what is asserted here, the scripted peers hold every frame of both sides against its revision's strict schema.
 """
