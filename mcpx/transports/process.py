@@ -40,6 +40,7 @@ class ServerProcess:
     channel: Channel
     pid: int
     returncode: int | None  # once it has been reaped; negative for a signal
+    closed_stdin: bool  # it reads no more, though it may run on
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class ServerProcess:
         self.channel = channel
         self.pid = process.pid
         self.returncode = None
+        self.closed_stdin = False
         self._process = process
         self._lines = channel
         self._limits = limits
@@ -64,6 +66,7 @@ class ServerProcess:
         self._may_sweep = trio.Event()
         self._stderr_ended = trio.Event()
         self._ended = trio.Event()
+        self._lost = trio.Event()
 
     async def wait(self) -> int:
         """Wait until the child has exited, its group is swept, and its last words are in; return its exit status.
@@ -73,6 +76,10 @@ class ServerProcess:
         await self._ended.wait()
         assert self.returncode is not None
         return self.returncode
+
+    async def wait_lost(self) -> None:
+        """Wait until it can serve no more, whatever its stdout says: it has exited, or closed its stdin."""
+        await self._lost.wait()
 
     def last_words(self, limit: int = 2000) -> str:
         """The last ``limit`` characters that it wrote to stderr, or fewer; whole lines where they fit."""
@@ -89,6 +96,12 @@ class ServerProcess:
         self._show(self._last_words.finish(trio.current_time()))
         self._stderr_ended.set()
 
+    async def run_writer(self) -> None:
+        """Write what the channel holds, until the child reads no more."""
+        await self._lines.run_writer()
+        self.closed_stdin = True
+        self._lost.set()
+
     async def run_reaper(self) -> None:
         """Wait for the leader's exit, sweep the group, reap the leader."""
         await wait_exited(self.pid)
@@ -104,6 +117,7 @@ class ServerProcess:
             await self._stderr_ended.wait()
         self.returncode = returncode
         self._ended.set()
+        self._lost.set()
 
     async def shut_down(self, exit_plan: ExitPlan) -> None:
         """Walk the ladder, and close the pipes. Shielded, and bounded by the plan; nobody may be receiving any more.
@@ -189,7 +203,7 @@ async def open_process(
         assert process.stdout is not None
         channel = LineChannel(process.stdout, process.stdin, max_frame=limits.max_frame)
         server = ServerProcess(process, channel, limits, watcher, on_stderr)
-        for task in (server.run_reaper, server.run_stderr, channel.run_writer):
+        for task in (server.run_reaper, server.run_stderr, server.run_writer):
             crew.start_soon(task, name=f"{task.__name__} of {name}")
         try:
             yield server

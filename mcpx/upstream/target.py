@@ -10,6 +10,7 @@ import trio
 
 from mcpx.errors import SpawnError, UpstreamGone, UpstreamStartError
 from mcpx.settings import server_environment
+from mcpx.transports.crew import open_crew
 from mcpx.transports.ladder import ExitPlan
 from mcpx.transports.process import open_process
 from mcpx.transports.watcher import Watcher, open_watcher
@@ -151,7 +152,9 @@ async def _open_link(server: ServerSettings, surroundings: Surroundings) -> Asyn
         async with (
             _open_process(server, surroundings) as process,
             open_connection(server.name, process.channel, _describe_end(process)) as connection,
+            open_crew() as crew,
         ):
+            crew.start_soon(_end_if_lost, process, connection, name=f"end of {server.name}")
             yield connection
     else:
         raise UpstreamStartError(
@@ -181,13 +184,24 @@ async def _open_process(server: ServerSettings, surroundings: Surroundings) -> A
         yield process
 
 
+async def _end_if_lost(process: ServerProcess, connection: Connection) -> None:
+    """End the connection to a server that is lost while its stdout stays open: some process that it started may hold
+    that, or it has closed its stdin alone. What it said before is still taken.
+    """
+    await process.wait_lost()
+    with trio.move_on_after(STATUS_GRACE):
+        await connection.closed.wait()
+    if not connection.closed.is_set():
+        connection.end(await _describe_end(process)())
+
+
 def _describe_end(process: ServerProcess) -> Callable[[], Awaitable[str]]:
     async def describe() -> str:
         status: int | None = None
         with trio.move_on_after(STATUS_GRACE):
             status = await process.wait()
         if status is None:
-            how = "The server closed its output"
+            how = f"The server closed its {'input' if process.closed_stdin else 'output'}"
         elif status < 0:
             how = f"The server was ended by signal {-status}"
         else:
