@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,6 +31,9 @@ log = logging.getLogger("mcpx.upstream")
 
 NOISE_SHOWN = 5  # lines of noise shown in the log and kept for status; the rest is counted
 NOISE_LENGTH = 200  # characters of such a line shown
+MAX_ANSWERS = 4096  # answers kept for a server that asks and does not read them, before it is given up
+
+_MESSAGE = re.compile(rb'\{\s*"(?:jsonrpc|id|method|result|error)"\s*:')  # how a message begins
 
 
 class Listener(Protocol):
@@ -53,7 +58,8 @@ class Connection:
         self._channel = channel
         self._describe_end = describe_end
         self._outgoing: Outgoing[PendingCall] = Outgoing()
-        self._ending: str | None = None
+        self._answers: deque[bytes] = deque()
+        self._answered = trio.Event()  # set while there are answers to send
 
     @property
     def in_flight(self) -> int:
@@ -92,8 +98,12 @@ class Connection:
         self._channel.send_nowait(message)
 
     def answer(self, frame: frames.Frame) -> None:
-        """Queue the answer to a request of the server's."""
-        self._channel.send_nowait(frames.encode(frame))
+        """Queue the answer to a request of the server's. One that asks without end and reads nothing is given up."""
+        if len(self._answers) >= MAX_ANSWERS:
+            self.end("The server sends requests, but does not read the answers to them.")
+            return
+        self._answers.append(frames.encode(frame))
+        self._answered.set()
 
     def end(self, reason: str) -> None:
         """Give the connection up for a reason (a sentence); whoever owns it closes it when ``closed`` is set."""
@@ -102,6 +112,14 @@ class Connection:
             self.closed.set()
             for call in self._outgoing.drain():
                 call.finish(UpstreamGone(self.server, reason))
+
+    async def run_answers(self) -> None:
+        """Send the answers to the server's requests, as far as it reads them."""
+        while True:
+            await self._answered.wait()
+            self._answered = trio.Event()
+            while self._answers:
+                await self._channel.send(self._answers.popleft())
 
     # -- in
 
@@ -135,6 +153,11 @@ class Connection:
                 self._take_request(frame.id, frame.method, frame.params)
         except RemoteProtocolError as error:
             if error.code == frames.PARSE_ERROR:
+                begin = _MESSAGE.search(message)
+                if begin is not None and begin.start() > 0:  # noise without a newline, and a message on the same line
+                    self._take_noise(message[: begin.start()])
+                    self._take(message[begin.start() :])
+                    return
                 self._fail_unreadable(message, error.message)
             self._take_noise(message)
 
@@ -216,6 +239,7 @@ async def open_connection(
     connection = Connection(server, channel, describe_end)
     async with open_crew() as crew:
         crew.start_soon(connection.run, name=f"reader of {server}")
+        crew.start_soon(connection.run_answers, name=f"answers to {server}")
         try:
             yield connection
         finally:

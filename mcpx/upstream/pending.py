@@ -76,8 +76,18 @@ class PendingCall:
             self._connection.abandon(self.id, "The request was cancelled", tell=self._cancellable)
 
     async def send(self) -> None:
-        """Send the request. It counts as issued from the moment its frame is queued, never half."""
-        self.id = await self._connection.issue(self, self._build)
+        """Send the request. It counts as issued from the moment its frame is queued, never half.
+
+        Raises ``UpstreamTimeout`` where the server reads so little that it could not even be queued in time.
+        """
+        limit = min(self._idle, self._total)
+        with trio.move_on_after(limit):
+            self.id = await self._connection.issue(self, self._build)
+        if self.id is None:
+            raise UpstreamTimeout(
+                self._connection.server,
+                f"The server did not read what it was sent before within {limit:g} s, so the request was not sent.",
+            )
         self._progressed = now = trio.current_time()
         self._deadline = now + self._total
 
