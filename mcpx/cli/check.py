@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from mcpx.cli.builtins import BUILTINS
 from mcpx.cli.examine import SILENT, Finding, examine
 from mcpx.cli.log import log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import load_configuration, sought
 from mcpx.cli.text import indented, plain
 from mcpx.config import Redactor, redact_url, secrets_of
+from mcpx.demo import BUILTINS
 from mcpx.errors import RpcError, UpstreamError
 
 if TYPE_CHECKING:

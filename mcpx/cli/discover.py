@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mcpx.cli.builtins import BUILTINS
 from mcpx.cli.examine import SILENT, Finding, examine
 from mcpx.cli.log import log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import choose
 from mcpx.cli.text import plain
 from mcpx.config import secrets_of
+from mcpx.demo import BUILTINS
 from mcpx.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from mcpx.cli.builtins import BUILTINS
 from mcpx.cli.log import Format, Level, log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import choose, sought
 from mcpx.config import secrets_of
+from mcpx.demo import BUILTINS
 from mcpx.gateway import open_gateway
 from mcpx.host.stdio import open_ending, serve_stdio
 

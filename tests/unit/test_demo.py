@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
+import subprocess
+import sys
 import zlib
 
 import trio
 
 from mcpx import __version__
-from mcpx.demo import demo_app
+from mcpx.demo import BUILTINS, demo_app
 from mcpx.spec import meta
+from mcpx.spec.revisions import LATEST_MODERN
 from tests.unit.app.talk import Host, run
 
 
@@ -127,3 +131,21 @@ def test_the_resources_and_the_template() -> None:
         assert (await host.ask("completion/complete", params))["completion"]["values"] == ["Ada", "Alan"]
 
     run(demo_app(), script)
+
+
+def test_a_program_has_it_by_its_name() -> None:
+    async def ask() -> bytes:
+        own = {meta.PROTOCOL_VERSION: LATEST_MODERN, meta.CLIENT_CAPABILITIES: {}}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": own}}
+        async with BUILTINS["demo"]() as channel:
+            await channel.send(json.dumps(request).encode())
+            [answer] = await channel.receive()
+        assert isinstance(answer, bytes)
+        return answer
+
+    assert json.loads(trio.run(ask))["result"]["tools"][0]["name"] == "echo"
+
+
+def test_it_is_not_loaded_until_it_is_opened() -> None:
+    program = "import sys, mcpx.demo\nsys.exit(any(name.startswith('mcpx.app') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0

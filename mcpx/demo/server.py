@@ -1,7 +1,4 @@
-"""The built-in demo server: something real to talk to, and an example of writing a server with ``mcpx.app``.
-
-It is reached as any other upstream is; ``mcpx serve`` without a configuration serves it.
-"""
+"""The demo server itself, function by function."""
 
 # No `from __future__ import annotations` in here: schemas are made from the annotations.
 
@@ -49,7 +46,7 @@ class Weather(msgspec.Struct):
     celsius: Annotated[float, Meta(description="Temperature")]
 
 
-def demo_app() -> App:
+def make_app() -> App:
     """The demo server."""
     app = App(
         "mcpx-demo",
