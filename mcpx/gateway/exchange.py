@@ -6,7 +6,7 @@ own, with public URIs put into it where several servers share one gateway.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 from msgspec import Raw
@@ -15,6 +15,7 @@ from mcpx.errors import RpcError, UnknownItem, UpstreamError
 from mcpx.gateway.templates import match_template
 from mcpx.gateway.uris import rewrite_result_uris, split_uri
 from mcpx.names import candidates
+from mcpx.spec.raws import string_of
 from mcpx.upstream.call import Reply, Request
 from mcpx.wire import frames
 
@@ -200,10 +201,7 @@ class Exchange:
 
 
 def _text(params: dict[str, Raw], name: str) -> str:
-    try:
-        value: Any = msgspec.json.decode(params[name]) if name in params else None
-    except msgspec.DecodeError:
-        value = None
-    if not isinstance(value, str):
+    value = string_of(params.get(name))
+    if value is None:
         raise RpcError(frames.INVALID_PARAMS, f'Invalid params: "{name}" must be a string')
     return value

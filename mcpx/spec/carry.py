@@ -18,7 +18,7 @@ from mcpx.spec.plans import plan_of
 from mcpx.spec.raws import members_of, string_of, without
 from mcpx.spec.revisions import LATEST_MODERN, is_modern
 from mcpx.spec.tables import RECORDS
-from mcpx.wire.frames import to_raw
+from mcpx.wire.frames import NULL, to_raw
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -59,10 +59,17 @@ def carry_params(method: str, params: dict[str, Raw], source: str, target: str) 
 
     The very same object where nothing changes; those of an unknown method are left as they are. ``task`` goes nowhere:
     mcpx declares no tasks to either side, and a receiver that declares none ignores it (2025-11-25
-    basic/utilities/tasks, Task Support and Handling). Raises ``CannotSay`` as ``carry`` does.
+    basic/utilities/tasks, Task Support and Handling). Nor does ``null``, which some write for what they leave out and
+    no revision has. Raises ``CannotSay`` as ``carry`` does.
     """
     row = METHODS.get(method)
-    return params if row is None else plan_of(row.params, target).members(without(params, *_UNSERVED))
+    if row is None:
+        return params
+    params = without(params, *_UNSERVED)
+    if NULL in params.values():
+        known = RECORDS[row.params].fields
+        params = {key: value for key, value in params.items() if value != NULL or key not in known}
+    return plan_of(row.params, target).members(params)
 
 
 def carry_question(

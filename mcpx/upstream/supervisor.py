@@ -383,9 +383,16 @@ class Supervisor:
 
 
 def _canonical(capabilities: dict[str, Raw]) -> bytes:
-    """One spelling for one meaning: the key order and spacing of a declaration make no difference."""
-    plain: Any = msgspec.json.decode(frames.encode(capabilities))
-    return msgspec.json.encode(plain, order="deterministic")
+    """One spelling for one meaning: the key order and spacing of a declaration make no difference.
+
+    What has no meaning here, such as a number out of any range, is its own spelling.
+    """
+    written = frames.encode(capabilities)
+    try:
+        plain: Any = msgspec.json.decode(written)
+        return msgspec.json.encode(plain, order="deterministic")
+    except (msgspec.MsgspecError, RecursionError):
+        return written
 
 
 def _last_used(instance: Instance) -> float:

@@ -142,6 +142,19 @@ async def test_bad_answers_end_their_call_at_once(stage: Stage, revision: str) -
     assert len(one.starts) == 1
 
 
+@pytest.mark.parametrize("revision", ERAS)
+async def test_bad_noise_on_the_line_of_an_answer_is_cut_off(stage: Stage, revision: str) -> None:
+    """A banner without a newline, before the first answer or a later one, costs nothing; it is shown as noise."""
+    banner = {"stdout": "Welcome to {one}! "}
+    opening = {method: [banner, {"answer": True}] for method in ("server/discover", "initialize")}
+    one = stage.upstream("one", revision, on=opening, calls={"echo": [banner, {"answer": True}]})
+    async with stage.mcpx(one, audit=False) as host:
+        await host.open(LATEST_LEGACY)
+        assert await host.names() == ["one__echo"]
+        assert (await host.call("one__echo", within=3)).result["content"]
+        assert "[one]" in await host.logged("skipped: Welcome to {one}! ")
+
+
 async def test_bad_answers_of_both_kinds_are_read_by_what_is_not_null(stage: Stage) -> None:
     """As JSON-RPC 1.0 had it: a null error beside the result, a null result beside the error."""
     calls = {
