@@ -7,6 +7,7 @@ command of an upstream, and none of mcpx's own options.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast, get_args
 
@@ -66,6 +67,14 @@ LogLevel = Annotated[
         env_var="MCPX_LOG_LEVEL", converter=_word("info"), help="The least important messages to log, on stderr."
     ),
 ]
+QuietLogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"],
+    Parameter(
+        env_var="MCPX_LOG_LEVEL",
+        converter=_word("warning"),
+        help='The least important messages to log, on stderr; "info" adds what servers write to theirs.',
+    ),
+]
 LogFormat = Annotated[
     Literal["text", "json"],
     Parameter(env_var="MCPX_LOG_FORMAT", converter=_word("text"), help="Lines of text, or one JSON object a line."),
@@ -105,19 +114,26 @@ def serve(
 
 
 @app.command(
+    usage="Usage: mcpx check [OPTIONS] [NAME ...]",
     help_epilogue="""\
 Examples:
   mcpx check
-  mcpx check --config other.json"""
+  mcpx check github files
+  mcpx check --log-level info github
+  mcpx check --config other.json""",
 )
-def check(*, config: Config = None) -> int:
-    """Load the configuration, start every server, and say what is wrong.
+def check(
+    *names: Annotated[str, Parameter(name="NAME", help="A configured server; without any, all are checked.")],
+    config: Config = None,
+    log_level: QuietLogLevel = "warning",
+) -> int:
+    """Load the configuration, start every server, or those that are named, and say what is wrong.
 
     The exit status is 0 where every server came up, 1 where one did not, and 2 where the configuration is wrong.
     """
     from mcpx.cli.check import check as run
 
-    return run(config)
+    return run(names, config, log_level)
 
 
 @app.command(
@@ -127,11 +143,19 @@ Examples:
   mcpx discover github
   mcpx discover -- npx -y @modelcontextprotocol/server-everything""",
 )
-def discover(target: Target = None, /, *, config: Config = None, json: Json = False, command: Command = None) -> int:
+def discover(
+    target: Target = None,
+    /,
+    *,
+    config: Config = None,
+    json: Json = False,
+    log_level: QuietLogLevel = "warning",
+    command: Command = None,
+) -> int:
     """Start one server and say which era, revisions and capabilities it has, and who it is."""
     from mcpx.cli.discover import discover as run
 
-    return run(target, command, config, json)
+    return run(target, command, config, json, log_level)
 
 
 @app.command(
@@ -159,7 +183,10 @@ def main() -> None:
     """The entry point of ``mcpx``."""
     # What a server calls itself may not fit the terminal's encoding.
     cast("io.TextIOWrapper[BinaryIO]", sys.stdout).reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # all is done; one that comes now must not look like a crash
+    sys.exit(status)
 
 
 def run(argv: Sequence[str]) -> int:

@@ -195,3 +195,16 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path, environ: dict[str, str]) 
         said = process.stderr.read()
         status = process.wait(60)
     assert (status, said) == (1, b"")
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_that_comes_when_all_is_done_changes_nothing(
+    tmp_path: Path, environ: dict[str, str], name: str
+) -> None:
+    """Hosts send a second signal, or one after the end of stdin, and take a death by it for a crash."""
+    program = (
+        "import atexit, os, signal, sys; from mcpx.cli.main import main; sys.argv = ['mcpx', '--version']; "
+        f"atexit.register(lambda: os.kill(os.getpid(), signal.{name})); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environ, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
