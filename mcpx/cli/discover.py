@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mcpx.cli.examine import SILENT, Finding, examine
-from mcpx.cli.log import log_to_stderr
+from mcpx.cli.examine import Finding, examine, silent
+from mcpx.cli.log import Level, log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import choose
 from mcpx.cli.text import plain
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from mcpx.settings import Settings
 
 
-def discover(target: str | None, command: Sequence[str] | None, config: str | None, as_json: bool) -> int:
+def discover(target: str | None, command: Sequence[str] | None, config: str | None, as_json: bool, level: Level) -> int:
     """Start one server, print what it is like, and return the exit status."""
     if target is None and command is None:
         raise ConfigError(['name a configured server, or give a command behind "--"'])
     settings = choose(target, command, config).settings
-    with log_to_stderr("warning", secrets=secrets_of(settings.servers), silent=SILENT) as lines:
+    with log_to_stderr(level, secrets=secrets_of(settings.servers), silent=silent(level)) as lines:
         return run_logged(_discover, settings, as_json, lines=lines)
 
 

@@ -13,12 +13,13 @@ from mcpx.spec.revisions import is_modern
 from mcpx.upstream.call import Asker
 
 if TYPE_CHECKING:
+    from mcpx.cli.log import Level
     from mcpx.settings import ServerSettings, Settings
     from mcpx.upstream.call import ListKind
     from mcpx.upstream.session import Session
     from mcpx.upstream.target import Builtins
 
-SILENT = ("mcpx.upstream",)  # the logger whose errors come back as exceptions, and would be told twice
+_UPSTREAM = "mcpx.upstream"  # the logger whose errors come back as exceptions, and would be told twice
 KINDS: tuple[ListKind, ...] = ("tools", "prompts", "resources", "templates")
 
 
@@ -45,6 +46,11 @@ class Finding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     def identity(self) -> str:
         """Name and version, as far as it gave them."""
         return " ".join(str(self.server_info[key]) for key in ("name", "version") if key in self.server_info)
+
+
+def silent(level: Level) -> tuple[str, ...]:
+    """The loggers that are not heard: whoever asks for more than warnings hears all of them."""
+    return (_UPSTREAM,) if level in ("warning", "error") else ()
 
 
 async def examine(settings: Settings, server: ServerSettings, builtins: Builtins) -> Finding:

@@ -94,8 +94,24 @@ def _from_url(url: str) -> ServerSettings:
     return ServerSettings(name=urlsplit(url).hostname or "server", url=url)
 
 
+def names_of(loaded: Loaded, names: Sequence[str]) -> frozenset[str]:
+    """The same names, each of which a server of the configuration has.
+
+    Raises ``ConfigError`` that says all that are none, and which there are.
+    """
+    problems: list[str] = []
+    for name in dict.fromkeys(names):
+        try:
+            _named(loaded, name)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return frozenset(names)
+
+
 def _passed_through(loaded: Loaded, names: Sequence[str]) -> Settings:
-    chosen = {_named(loaded, name).name for name in names}
+    chosen = names_of(loaded, names)
     servers = tuple(
         msgspec.structs.replace(server, passthrough=True) if server.name in chosen else server
         for server in loaded.settings.servers

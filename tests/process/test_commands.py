@@ -125,6 +125,37 @@ def test_check_says_of_each_server_what_is_wrong(machine: Machine) -> None:
     assert "hush" not in done.stdout
 
 
+def test_check_of_some_servers_starts_no_others(machine: Machine) -> None:
+    broken = {"command": "no-such-program"}
+    machine.configure({"b": machine.entry, "broken": broken, "a": machine.entry, "off": {**broken, "disabled": True}})
+    done = machine.run("check", "a", "b", "a")
+    assert (done.returncode, done.stderr) == (0, "")
+    _, *lines, last = done.stdout.splitlines()
+    assert sorted(line.split()[:2] for line in lines) == [["ok", "a:"], ["ok", "b:"]]
+    assert last == "2 of 2 servers came up."
+
+
+def test_check_of_servers_that_there_are_not(machine: Machine) -> None:
+    path = machine.configure({"one": machine.entry, "two": machine.entry, "off": {**machine.entry, "disabled": True}})
+    done = machine.run("check", "on", "one", "off")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        f'mcpx: no server is called "on" in {path}; there is "one", "two"',
+        f'mcpx: server "off" is disabled in {path}',
+    ]
+
+
+@pytest.mark.parametrize("command", ["check", "discover"])
+def test_what_a_server_says_meanwhile_can_be_heard(machine: Machine, command: str) -> None:
+    machine.server.write_text("import sys\nprint('loading maps', file=sys.stderr)\n" + SERVER)
+    machine.configure({"one": machine.entry})
+    heard = machine.run(command, "one", "--log-level", "info")
+    assert heard.returncode == 0
+    assert "info mcpx.upstream: [one] loading maps" in heard.stderr
+    assert f"info mcpx.upstream: [one] up, revision {LATEST_LEGACY}" in heard.stderr
+    assert machine.run(command, "one").stderr == ""
+
+
 def test_check_without_a_configuration_checks_the_demo_server(machine: Machine) -> None:
     done = machine.run("check")
     assert (done.returncode, done.stderr) == (0, "")
