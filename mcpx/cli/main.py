@@ -159,16 +159,28 @@ def discover(
 
 
 @app.command(
+    usage="Usage: mcpx revisions [OPTIONS] [NAME]",
     help_epilogue="""\
 Examples:
   mcpx revisions | less
-  mcpx revisions --json"""
+  mcpx revisions tools/call
+  mcpx revisions CallToolResult
+  mcpx revisions -32602
+  mcpx revisions --json""",
 )
-def revisions(*, json: Json = False) -> int:
+def revisions(
+    name: Annotated[
+        str | None,
+        Parameter(help="Only this method, notification, capability, error code, kind of content or type."),
+    ] = None,
+    /,
+    *,
+    json: Json = False,
+) -> int:
     """Print what each revision of the protocol has: methods, fields, capabilities, error codes."""
     from mcpx.cli.revisions import revisions as run
 
-    return run(json)
+    return run(name, json)
 
 
 @app.command(help_epilogue="It needs no configuration, and heeds none.")

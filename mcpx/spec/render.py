@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpx.spec.capabilities import RELAYS
 from mcpx.spec.codes import CODES
@@ -26,26 +26,50 @@ _DECLARED = {"host": "ClientCapabilities", "server": "ServerCapabilities"}
 _WHEN = {"always": "relayed", "passthrough": "relayed in pass-through", "never": "not relayed"}
 
 
-def render_table() -> str:
-    """The table, in lines of at most 100 columns: methods, notifications, capabilities, codes, content, fields."""
-    return "\n".join(line.rstrip() for line in _lines()) + "\n"
+class Entry(NamedTuple):
+    """One thing that the table is about: the names it can be asked for by, and its lines."""
+
+    names: tuple[str, ...]
+    lines: list[str]
 
 
-def as_data() -> dict[str, Any]:
+def render_table(name: str | None = None) -> str:
+    """The table, in lines of at most 100 columns: methods, notifications, capabilities, codes, content, fields.
+
+    With a ``name`` it holds what is called that, whatever its letters' case. A capability stands for all under it.
+    """
+    return "\n".join(line.rstrip() for line in _lines(_asked(name))) + "\n"
+
+
+def names() -> list[str]:
+    """All names that ``render_table`` and ``as_data`` have something for, in the order of the table."""
+    return list(dict.fromkeys(name for _, entries in _sections() for entry in entries for name in entry.names))
+
+
+def as_data(name: str | None = None) -> dict[str, Any]:
     """The same as plain data: for each thing the first and last revision that has it (``null``: it is still there)."""
+    asked = _asked(name)
     return {
         "revisions": [{"revision": revision, "era": era_of(revision)} for revision in REVISIONS],
         "methods": [
             {"name": method.name, "kind": method.kind, "params": method.params, "result": method.result}
             | {key: _span(getattr(method, key)) for key in _METHOD_SPANS}
             for method in METHODS.values()
+            if asked(method.name)
         ],
         "capabilities": {
-            side: {path: _span(field.span) for path, field in _paths(name)} for side, name in _DECLARED.items()
+            side: {path: _span(field.span) for path, field in _paths(of) if asked(*_above(path))}
+            for side, of in _DECLARED.items()
         },
-        "relayed": [{"capability": relay.name, "when": relay.when, "asks": relay.asks} for relay in RELAYS],
-        "codes": [{"code": code.code, "name": code.name} | _span_of(code.span) for code in CODES],
-        "contentKinds": [{"kind": kind} | _span_of(span) for kind, span in KINDS.items()],
+        "relayed": [
+            {"capability": relay.name, "when": relay.when, "asks": relay.asks} for relay in RELAYS if asked(relay.name)
+        ],
+        "codes": [
+            {"code": code.code, "name": code.name} | _span_of(code.span)
+            for code in CODES
+            if asked(str(code.code), code.name)
+        ],
+        "contentKinds": [{"kind": kind} | _span_of(span) for kind, span in KINDS.items() if asked(kind)],
         "types": {
             row.name: [
                 {"name": field.name, "type": field.of, "shape": field.shape, "requiredIn": sorted(field.needed)}
@@ -53,8 +77,17 @@ def as_data() -> dict[str, Any]:
                 for field in row.fields.values()
             ]
             for row in RECORDS.values()
+            if asked(row.name)
         },
     }
+
+
+def _asked(name: str | None) -> Callable[..., bool]:
+    """Whether something that has these names is asked for."""
+    if name is None:
+        return lambda *_: True
+    folded = name.casefold()
+    return lambda *names: any(folded == each.casefold() for each in names)
 
 
 _METHOD_SPANS = ("host", "upstream", "question", "interrupts", "cached")
@@ -68,39 +101,46 @@ def _span_of(span: Span) -> dict[str, str | None]:
     return {"since": span.since, "until": span.until}
 
 
-def _lines() -> Iterator[str]:
+def _lines(asked: Callable[..., bool]) -> Iterator[str]:
     yield _row("", lambda revision: revision)
     yield _row("Era", era_of)
+    for title, entries in _sections():
+        lines = [line for entry in entries if asked(*entry.names) for line in entry.lines]
+        if lines:
+            yield from _heading(title)
+            yield from lines
+
+
+def _sections() -> Iterator[tuple[str, list[Entry]]]:
+    methods = METHODS.values()
     for title, kind in (
         ("Requests (who may send them; ask: inside a result)", "request"),
         ("Notifications (who may send them)", "notification"),
     ):
-        yield from _heading(title)
-        for method in METHODS.values():
-            if method.kind == kind:
-                yield _row(method.name, lambda revision, method=method: _sender(method, revision))
+        yield title, [_entry(method.name, cell=_sender(method)) for method in methods if method.kind == kind]
     for title, key in (("Results that may ask for input", "interrupts"), ("Results that may be cached", "cached")):
-        yield from _heading(title)
-        for method in METHODS.values():
-            span: Span | None = getattr(method, key)
-            if span is not None:
-                yield _row(method.name, _presence(span))
-    for side, name in _DECLARED.items():
-        yield from _heading(f"Capabilities of a {side}")
-        for path, field in _paths(name):
-            yield _row(path, _presence(field.span))
-    yield from _heading("What upstreams are told of a host's capabilities")
-    for relay in RELAYS:
-        yield f"{relay.name:<{_LABEL}}{_WHEN[relay.when]}"
-    yield from _heading("Error codes")
-    for code in CODES:
-        yield _row(f"{code.code} {code.name}", _presence(code.span))
-    yield from _heading("Kinds of content")
-    for kind, span in KINDS.items():
-        yield _row(kind, _presence(span))
-    yield from _heading("Fields by type (req: required)")
-    for name in RECORDS:
-        yield from _type(name)
+        spans: list[tuple[str, Span | None]] = [(method.name, getattr(method, key)) for method in methods]
+        yield title, [_entry(name, cell=_presence(span)) for name, span in spans if span is not None]
+    for side, of in _DECLARED.items():
+        paths = _paths(of)
+        title = f"Capabilities of a {side}"
+        yield title, [Entry(_above(path), [_row(path, _presence(field.span))]) for path, field in paths]
+    title = "What upstreams are told of a host's capabilities"
+    yield title, [Entry((relay.name,), [f"{relay.name:<{_LABEL}}{_WHEN[relay.when]}"]) for relay in RELAYS]
+    codes = [((str(code.code), code.name), code.span) for code in CODES]
+    yield "Error codes", [Entry(both, [_row(" ".join(both), _presence(span))]) for both, span in codes]
+    yield "Kinds of content", [_entry(kind, cell=_presence(span)) for kind, span in KINDS.items()]
+    yield "Fields by type (req: required)", [Entry((name,), list(_type(name))) for name in RECORDS]
+
+
+def _entry(name: str, cell: Callable[[str], str]) -> Entry:
+    return Entry((name,), [_row(name, cell)])
+
+
+def _above(path: str) -> tuple[str, ...]:
+    """A capability's path, and those of all that it is part of: it is shown with each of them."""
+    parts = path.split(".")
+    return tuple(".".join(parts[:length]) for length in range(len(parts), 0, -1))
 
 
 def _heading(title: str) -> list[str]:
@@ -115,10 +155,14 @@ def _presence(span: Span) -> Callable[[str], str]:
     return lambda revision: "yes" if span.covers(revision) else _NONE
 
 
-def _sender(method: Method, revision: str) -> str:
+def _sender(method: Method) -> Callable[[str], str]:
     senders = {"host": method.host, "server": method.upstream, "ask": method.question}
-    said = [who for who, span in senders.items() if span is not None and span.covers(revision)]
-    return "both" if len(said) > 1 else said[0] if said else _NONE
+
+    def cell(revision: str) -> str:
+        said = [who for who, span in senders.items() if span is not None and span.covers(revision)]
+        return "both" if len(said) > 1 else said[0] if said else _NONE
+
+    return cell
 
 
 def _paths(name: str, prefix: str = "") -> Iterator[tuple[str, Field]]:

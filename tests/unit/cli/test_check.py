@@ -64,6 +64,7 @@ def test_what_a_terminal_would_act_on_is_spelled_out() -> None:
     builtins = {"a\x1bb": slow(PATIENCE * 2)}
     settings = Settings(servers=(ServerSettings(name="a\x1bb", builtin="a\x1bb"),))
     said: list[str] = []
+    failed: list[str] = []
     clock = trio.testing.MockClock(autojump_threshold=0)
-    trio.run(check_all, settings, builtins, Redactor(()), [], said.append, clock=clock)
+    trio.run(check_all, settings, builtins, Redactor(()), failed, said.append, clock=clock)
     assert said == ["mcpx: still waiting for a\\x1bb"]

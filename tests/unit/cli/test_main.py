@@ -122,7 +122,7 @@ def test_help_loads_no_event_loop(tmp_path: Path, environ: dict[str, str]) -> No
             "mcpx serve --help",
         ),
         (("check", "--", "x"), 'nothing can follow "--" here', "mcpx check --help"),
-        (("revisions", "x"), 'unexpected argument "x"', "mcpx revisions --help"),
+        (("revisions", "ping", "x"), 'unexpected argument "x"', "mcpx revisions --help"),
     ],
 )
 def test_a_command_line_that_is_wrong(
