@@ -8,6 +8,7 @@ malformed stays as it is.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from mcpx.errors import LocalProtocolError
@@ -27,7 +28,10 @@ __all__ = ["CannotSay", "carry", "carry_params", "carry_question", "carry_result
 
 _COMPLETE = to_raw("complete")
 _UNSERVED = ("task",)
-_may_be_typed = Marks(keys=frozenset({"resultType"})).finder()
+_TYPE = ("resultType",)
+_MODERN_ALONE = (*_TYPE, "ttlMs", "cacheScope")  # in the results of methods that may be cached
+_may_mislead = Marks(keys=frozenset(_MODERN_ALONE)).finder()
+_DIGITS = re.compile(rb"[0-9]{1,15}")  # a ttlMs is no fraction and not negative; so long, all can compute with it
 
 
 def carry(type_name: str, payload: Raw, source: str, target: str) -> Raw:
@@ -49,8 +53,8 @@ def carry_result(method: str, payload: Raw, source: str, target: str) -> Raw:
     if row is None or row.result is None:
         return payload
     carried = carry(row.result, payload, source, target)
-    if is_modern(target) and not is_modern(source) and _may_be_typed(carried):
-        return _untyped(carried)
+    if is_modern(target) and not is_modern(source) and _may_mislead(carried):
+        return _plain(carried, _MODERN_ALONE if row.cached is not None else _TYPE)
     return carried
 
 
@@ -95,7 +99,7 @@ def carry_question(
 
 
 def stamp_modern(method: str, payload: Raw, server_info: Raw | None, ttl_ms: int, cache_scope: str) -> Raw:
-    """A result with what a modern one has and a legacy one lacks, where it is absent.
+    """A result with what a modern one has and a legacy one lacks, where it is absent or makes no sense.
 
     That is ``resultType``, and for the methods whose results may be cached ``ttlMs`` and ``cacheScope`` (not on one
     that asks for input: 2026-07-28 server/utilities/caching). ``server_info`` replaces who the upstream says it is, in
@@ -111,14 +115,17 @@ def stamp_modern(method: str, payload: Raw, server_info: Raw | None, ttl_ms: int
     row = METHODS.get(method)
     cached = row is not None and row.cached is not None and row.cached.covers(LATEST_MODERN)
     if cached and string_of(stamped["resultType"]) == "complete":
-        stamped.setdefault("ttlMs", to_raw(ttl_ms))
-        stamped.setdefault("cacheScope", to_raw(cache_scope))
+        if not _DIGITS.fullmatch(stamped.get("ttlMs", NULL)):
+            stamped["ttlMs"] = to_raw(ttl_ms)
+        if string_of(stamped.get("cacheScope")) not in ("public", "private"):
+            stamped["cacheScope"] = to_raw(cache_scope)
     return payload if stamped == members else to_raw(stamped)
 
 
-def _untyped(payload: Raw) -> Raw:
-    """A result without ``resultType``: a legacy server means nothing by it, and a modern host would believe it."""
+def _plain(payload: Raw, names: tuple[str, ...]) -> Raw:
+    """A result without these: a legacy server means nothing by them, and a modern host would believe it."""
     members = members_of(payload)
-    if members is None or "resultType" not in members:
+    if members is None:
         return payload
-    return to_raw(without(members, "resultType"))
+    rest = without(members, *names)
+    return payload if rest is members else to_raw(rest)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mcpx.spec.raws import members_of, without
+from mcpx.spec.raws import elements_of, is_object, members_of, without
 from mcpx.spec.tables import RECORDS
 from mcpx.wire.frames import NULL, to_raw
 
@@ -27,20 +27,40 @@ _NAMED_AFTER = {"Resource": "uri", "ResourceTemplate": "uriTemplate"}
 
 
 def mend(type_name: str, value: Raw) -> Raw:
-    """A value of the type ``type_name``, put right by its own members; the very same object where nothing was wrong."""
+    """A value of the type ``type_name``, put right; the very same object where nothing was wrong."""
+    value = _without_nulls(type_name, value)
+    fill = _FILLED.get(type_name)
     members = members_of(value)
+    if fill is None or members is None:
+        return value
+    filled = fill(type_name, members)
+    return value if filled is members else to_raw(filled)
+
+
+def _without_nulls(type_name: str, value: Raw) -> Raw:
+    """A value without the properties of its type, and of the types inside it, that are null."""
+    members = members_of(value) if _NULL(value) else None
     if members is None:
         return value
-    mended = members
-    if _NULL(value):
-        known = RECORDS[type_name].fields
-        mended = {key: one for key, one in members.items() if one != NULL or key not in known}
-    mended = _FILLED.get(type_name, _as_is)(type_name, mended)
-    return value if mended == members else to_raw(mended)
+    fields = RECORDS[type_name].fields
+    kept: dict[str, Raw] = {}
+    for key, one in members.items():
+        field = fields.get(key)
+        if field is not None and one == NULL:
+            continue
+        inner = field.of if field is not None and field.of in RECORDS else None
+        kept[key] = one if inner is None else _each_without_nulls(inner, one)
+    same = len(kept) == len(members) and all(kept[key] is one for key, one in members.items())
+    return value if same else to_raw(kept)
 
 
-def _as_is(type_name: str, members: dict[str, Raw]) -> dict[str, Raw]:
-    return members
+def _each_without_nulls(type_name: str, value: Raw) -> Raw:
+    """The same for one value or a list of them."""
+    elements = None if is_object(value) else elements_of(value)
+    if elements is None:
+        return _without_nulls(type_name, value)
+    kept = [_without_nulls(type_name, element) for element in elements]
+    return value if all(a is b for a, b in zip(kept, elements, strict=True)) else to_raw(kept)
 
 
 def _named(type_name: str, members: dict[str, Raw]) -> dict[str, Raw]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpx.spec.capabilities import is_implementation, read_server
+from mcpx.spec.mend import mend
 from mcpx.spec.raws import string_of
 from mcpx.upstream.call import Identity
 
@@ -15,5 +16,7 @@ if TYPE_CHECKING:
 def read_identity(server_info: Raw | None, capabilities: Raw | None, instructions: Raw | None) -> Identity:
     """The identity in these members of an answer, each ``None`` where it is absent."""
     return Identity(
-        server_info if is_implementation(server_info) else None, read_server(capabilities), string_of(instructions)
+        mend("Implementation", server_info) if is_implementation(server_info) else None,
+        read_server(capabilities),
+        string_of(instructions),
     )

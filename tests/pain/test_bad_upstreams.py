@@ -62,6 +62,7 @@ async def test_bad_capabilities_harm_nobody(stage: Stage, revision: str, declare
         {"info": None},
         {"info": {"name": "nameless"}},
         {"info": "me"},
+        {"info": {"name": "fake-one", "version": "1", "title": None, "icons": None}},
         {"instructions": None},
         {"instructions": ["do", "this"]},
     ],
@@ -72,7 +73,8 @@ async def test_bad_identities_are_as_if_unsaid(stage: Stage, revision: str, said
     one = stage.upstream("one", revision, **said)
     async with _through(stage, one) as host:
         answer = (await host.initialize(LATEST_LEGACY)).result
-        assert answer["serverInfo"]["name"] == ("mcpx" if "info" in said else "fake-one")
+        useful = "info" not in said or "version" in (said["info"] or {})
+        assert answer["serverInfo"]["name"] == ("fake-one" if useful else "mcpx")
         assert "instructions" not in answer
         discovered = (await host.request("server/discover", revision=LATEST_MODERN)).result
         assert discovered["_meta"][SERVER_INFO]["name"] == answer["serverInfo"]["name"]
@@ -261,6 +263,26 @@ async def test_bad_errors_are_said_as_the_revision_has_them(stage: Stage, revisi
             codes = {name: (await host.call(f"one__{name}")).code for name in errors}
             assert codes["text"] == codes["null"] == codes["capability"] == codes["visit"] == codes["visits"] == -32603
             assert codes["missing"] == (-32603 if host_revision == LATEST_MODERN else -32002)
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_bad_hints_for_caches_are_made_good(stage: Stage, revision: str) -> None:
+    """A modern host gets a ttlMs and a cacheScope that make sense, whatever the server wrote."""
+    hints = [
+        '"ttlMs":"x","cacheScope":5',
+        '"ttlMs":-1',
+        '"ttlMs":null,"cacheScope":null',
+        '"ttlMs":1.5',
+        '"ttlMs":1e999',
+    ]
+    good = '"ttlMs":7,"cacheScope":"public"'
+    reads = {f"a:{n}": [{"raw": f'{{"contents":[],{hint}}}'}] for n, hint in enumerate([good, *odd])}
+    one = stage.upstream("one", revision, resources=[{"uri": uri, "name": uri} for uri in reads], reads=reads)
+    async with stage.mcpx(one) as host:
+        await host.open(LATEST_MODERN)
+        said = [(await host.request("resources/read", {"uri": f"mcpx://one/{uri}"})).result for uri in reads]
+    kept = (7, "public") if revision == LATEST_MODERN else (0, "private")
+    assert [(one["ttlMs"], one["cacheScope"]) for one in said] == [kept, *[(0, "private")] * len(odd)]
 
 
 async def test_bad_items_do_not_poison_the_list(stage: Stage) -> None:

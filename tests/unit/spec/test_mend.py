@@ -22,6 +22,17 @@ from mcpx.spec.mend import mend
             '{"inputSchema":{"type":"object","$ref":"#/x","n":1.0},"name":"a"}',
         ),
         ("Prompt", '{"name":"a","title":null,"_meta":null}', '{"name":"a"}'),
+        (
+            "Tool",
+            '{"name":"a","inputSchema":{"type":"object"},"annotations":{"title":null,"x":null},"icons":[{"src":null}]}',
+            '{"name":"a","inputSchema":{"type":"object"},"annotations":{"x":null},"icons":[{}]}',
+        ),
+        (
+            "Prompt",
+            '{"name":"a","arguments":[{"name":"b","description":null,"required": null},5,null]}',
+            '{"name":"a","arguments":[{"name":"b"},5,null]}',
+        ),
+        ("Implementation", '{"name":"a","version":"1","title":null}', '{"name":"a","version":"1"}'),
         ("Resource", '{"uri":"a:\\/b","description": null}', '{"uri":"a:\\/b","name":"a:\\/b"}'),
         ("ResourceTemplate", '{"uriTemplate":"a:{b}","name":null}', '{"uriTemplate":"a:{b}","name":"a:{b}"}'),
     ],
