@@ -65,7 +65,7 @@ def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("tool/call", 'did you mean "tools/call"'),
         ("initialized", 'did you mean "notifications/initialized"'),
-        ("-32003", 'did you mean "-320'),
+        ("-32003", 'did you mean "-32'),
         ("\x1b[2J", '"mcpx revisions" shows what there is'),
         ("e", '"mcpx revisions" shows what there is'),
     ],
