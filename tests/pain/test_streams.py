@@ -97,9 +97,10 @@ async def test_pain_05_a_long_line_of_noise_is_skipped(stage: Stage) -> None:
 
 
 async def test_pain_05_noise_on_the_line_of_the_first_reply(stage: Stage) -> None:
-    """A banner without a newline swallows the reply behind it, that of the probe; the server works all the same."""
-    one = stage.upstream("one", onStart=[{"stdout": "Starting... "}])
-    async with stage.mcpx(one, limits={"probeDelay": 0.3}) as host:
+    """The reply behind a banner without a newline is read: nothing waits for the probe, or for the call's limit."""
+    banner = {"stdout": "Starting... "}
+    one = stage.upstream("one", onStart=[banner], calls={"echo": [banner, {"answer": True}]})
+    async with stage.mcpx(one, limits={"probeDelay": 20}) as host:
         await _works(host)
 
 
