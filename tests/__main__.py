@@ -20,6 +20,9 @@ CHECKS = (
 
 def main(arguments: list[str]) -> int:
     """Run everything, and return the exit status."""
+    if {"-h", "--help"} & set(arguments):
+        print(f"{__doc__}\n``python -m pytest --help`` shows what pytest takes.")
+        return 0
     for module, *rest in (*CHECKS, ("pytest", *arguments)):
         print(f"$ {' '.join([module, *rest])}", flush=True)
         status = subprocess.run([sys.executable, "-m", module, *rest], cwd=ROOT, check=False).returncode

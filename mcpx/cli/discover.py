@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
     from mcpx.settings import Settings
 
+LABEL = 14  # characters before what a line says
+MAX_WIDTH = 120
+MAX_LINES = 8  # of one value; some servers have pages of instructions
+
 
 def discover(target: str | None, command: Sequence[str] | None, config: str | None, as_json: bool, level: Level) -> int:
     """Start one server, print what it is like, and return the exit status."""
@@ -33,10 +39,14 @@ def discover(target: str | None, command: Sequence[str] | None, config: str | No
 async def _discover(settings: Settings, as_json: bool) -> None:
     [server] = settings.servers
     finding = await examine(settings, server, BUILTINS)
-    print(msgspec.json.format(msgspec.json.encode(finding)).decode() if as_json else plain(_render(finding)))
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(finding)).decode())
+    else:
+        print(render(finding, min(shutil.get_terminal_size().columns, MAX_WIDTH)))
 
 
-def _render(finding: Finding) -> str:
+def render(finding: Finding, width: int) -> str:
+    """The finding in lines of ``width`` characters, for people; what is very long is cut."""
     rows = {
         "server": finding.identity or finding.server,
         "title": finding.server_info.get("title"),
@@ -45,6 +55,22 @@ def _render(finding: Finding) -> str:
         "speaks": ", ".join(finding.revisions),
         "capabilities": ", ".join(finding.capabilities),
         "offers": finding.offers,
-        "instructions": " ".join((finding.instructions or "").split()),
+        "instructions": finding.instructions,
     }
-    return "\n".join(f"{name + ':':<14}{value}" for name, value in rows.items() if value)
+    return "\n".join(line for name, value in rows.items() if value for line in _row(name, str(value), width))
+
+
+def _row(name: str, value: str, width: int) -> list[str]:
+    text = plain(" ".join(value.split()))
+    label, indent = f"{name + ':':<{LABEL}}", " " * LABEL
+    lines = wrap(
+        text,
+        max(width, 2 * LABEL),
+        initial_indent=label,
+        subsequent_indent=indent,
+        break_long_words=False,  # an address would be of no use in pieces
+        break_on_hyphens=False,
+    )
+    if len(lines) <= MAX_LINES:
+        return lines
+    return [*lines[:MAX_LINES], f"{indent}... ({len(text)} characters; --json shows all)"]
