@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcpx.errors import LocalProtocolError
 from mcpx.spec.edits import CannotSay, Marks
-from mcpx.spec.meta import SERVER_INFO
+from mcpx.spec.meta import NOT_IN_RESULTS, SERVER_INFO
 from mcpx.spec.methods import METHODS
 from mcpx.spec.plans import plan_of
 from mcpx.spec.raws import members_of, string_of, without
@@ -110,7 +110,8 @@ def stamp_modern(method: str, payload: Raw, server_info: Raw | None, ttl_ms: int
         return payload
     stamped = dict(members)
     if server_info is not None:
-        stamped["_meta"] = to_raw({**(members_of(members.get("_meta")) or {}), SERVER_INFO: server_info})
+        kept = without(members_of(members.get("_meta")) or {}, *NOT_IN_RESULTS)
+        stamped["_meta"] = to_raw({**kept, SERVER_INFO: server_info})
     stamped.setdefault("resultType", _COMPLETE)
     row = METHODS.get(method)
     cached = row is not None and row.cached is not None and row.cached.covers(LATEST_MODERN)

@@ -18,5 +18,8 @@ REQUIRED_REQUEST_KEYS = (PROTOCOL_VERSION, CLIENT_CAPABILITIES)
 # Owned by mcpx on each hop: taken off what comes in and written anew on what goes out.
 PER_HOP_KEYS = REQUEST_KEYS | {SERVER_INFO, SUBSCRIPTION_ID, PROGRESS_TOKEN}
 
+# Reserved for requests and for the notifications of a listen stream; in a result they are a mistake.
+NOT_IN_RESULTS = REQUEST_KEYS | {SUBSCRIPTION_ID}
+
 # What bytes must hold for a request to be looked at as modern at all. Without the slash: JSON may escape it.
 MARK = b"io.modelcontextprotocol"

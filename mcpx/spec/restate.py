@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from mcpx.spec.edits import CannotSay, Change, Edit, Marks
+from mcpx.spec.meta import NOT_IN_RESULTS
 from mcpx.spec.raws import FALSE, TRUE, elements_of, is_object, members_of, string_of, text_block, text_of, without
 from mcpx.spec.revisions import LATEST_LEGACY, V2025_06_18, V2025_11_25
 from mcpx.spec.span import Span
@@ -81,7 +82,11 @@ def _is_safe(icon: Raw) -> bool:
 _LEGACY_STRUCTURED = Marks(patterns=frozenset({r'structuredContent"\s*:\s*[^{\s]'}))
 _TYPED = Edit(_LEGACY, Marks(keys=frozenset({"resultType"})), _complete)
 
+# To a modern host, whose results get new metadata, `stamp_modern` does the same.
+_MISPLACED = Edit(_LEGACY, Marks(keys=NOT_IN_RESULTS), lambda members, target: without(members, *NOT_IN_RESULTS))
+
 EDITS: dict[str, tuple[Edit, ...]] = {
+    "ResultMetaObject": (_MISPLACED,),
     "CallToolResult": (_TYPED, Edit(_LEGACY, _LEGACY_STRUCTURED, _structured_as_text)),
     "ToolResultContent": (Edit(Span(V2025_11_25, V2025_11_25), _LEGACY_STRUCTURED, _structured_as_text),),
     "GetPromptResult": (_TYPED,),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpx.spec.meta import SERVER_INFO
-from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
+from mcpx.spec.meta import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID
+from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, REVISIONS
 from tests.support.scripted import RESOURCE, TOOL
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ async def test_bad_errors_are_said_as_the_revision_has_them(stage: Stage, revisi
 @pytest.mark.parametrize("revision", ERAS)
 async def test_bad_hints_for_caches_are_made_good(stage: Stage, revision: str) -> None:
     """A modern host gets a ttlMs and a cacheScope that make sense, whatever the server wrote."""
-    hints = [
+    odd = [
         '"ttlMs":"x","cacheScope":5',
         '"ttlMs":-1',
         '"ttlMs":null,"cacheScope":null',
@@ -283,6 +283,20 @@ async def test_bad_hints_for_caches_are_made_good(stage: Stage, revision: str) -
         said = [(await host.request("resources/read", {"uri": f"mcpx://one/{uri}"})).result for uri in reads]
     kept = (7, "public") if revision == LATEST_MODERN else (0, "private")
     assert [(one["ttlMs"], one["cacheScope"]) for one in said] == [kept, *[(0, "private")] * len(odd)]
+
+
+@pytest.mark.parametrize("host_revision", REVISIONS)
+@pytest.mark.parametrize("revision", ERAS)
+async def test_bad_reserved_keys_in_a_result_go_no_further(stage: Stage, revision: str, host_revision: str) -> None:
+    """Keys in the metadata of a result that belong to other messages, or to another hop, are not passed on."""
+    theirs = dict.fromkeys((SUBSCRIPTION_ID, SERVER_INFO, PROTOCOL_VERSION, CLIENT_INFO), "theirs")
+    result: dict[str, Any] = {"content": [], "_meta": {**theirs, "mine": 1.0, "org.example/b": 2}}
+    one = stage.upstream("one", revision, calls={"echo": [{"result": result}]})
+    async with stage.mcpx(one) as host:
+        await host.open(host_revision)
+        said = (await host.call("one__echo")).result["_meta"]
+    assert {key for key in said if key != SERVER_INFO} == {"mine", "org.example/b"}
+    assert said.get(SERVER_INFO, {}).get("name") == ("mcpx" if host_revision == LATEST_MODERN else None)
 
 
 async def test_bad_items_do_not_poison_the_list(stage: Stage) -> None:
