@@ -28,7 +28,8 @@ log = logging.getLogger("mcpx.host")
 # RFC 5424's severities (2026-07-28 server/utilities/logging, Log Levels).
 LOG_LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
 
-MAX_SHOWN = 500  # characters of a host's own words in the log
+MAX_SHOWN = 200  # characters of a host's own words in the log
+MAX_INTRODUCED = 100  # identities of one connection that the log tells at level info; any further are noise
 
 # The reserved keys of a modern request, in the order in which ``_envelope`` takes them.
 _ENVELOPE = (keys.PROTOCOL_VERSION, keys.CLIENT_CAPABILITIES, keys.CLIENT_INFO, keys.LOG_LEVEL)
@@ -48,6 +49,7 @@ class HostState:
         self.name = name
         self.legacy = Handshake(assumed, Asker(name))
         self._envelope: tuple[tuple[Raw | None, ...], str, Asker] | None = None
+        self._introduced: set[int] = set()  # hashes of what may be long
 
     @property
     def revision(self) -> str | None:
@@ -91,7 +93,7 @@ class HostState:
         if self._envelope is None or self._envelope[0] != written:
             revision, asker = _envelope(self.name, *written)
             self._envelope = (tuple(raw and raw.copy() for raw in written), revision, asker)
-            _introduce(logging.DEBUG, revision, asker)  # for every change: several agents may share one pipe
+            self._introduce(revision, asker)  # for every change: several agents may share one pipe
         return self._envelope[1], self._envelope[2]
 
     def _initialize(self, params: dict[str, Raw]) -> Inbound:
@@ -111,8 +113,18 @@ class HostState:
             ),
             agreed=True,
         )
-        _introduce(logging.INFO, self.legacy.revision, self.legacy.asker)
+        self._introduce(self.legacy.revision, self.legacy.asker)
         return Inbound("initialize", params, {}, self.legacy.revision, False, self.legacy.asker, handshake=self.legacy)
+
+    def _introduce(self, revision: str, asker: Asker) -> None:
+        """Show in the log who the host says it is, which changes nothing else (2026-07-28 basic/index, _meta)."""
+        who = hash((revision, bytes(asker.client_info or b"")))
+        new = who not in self._introduced and len(self._introduced) < MAX_INTRODUCED
+        if new:
+            self._introduced.add(who)
+        level = logging.INFO if new else logging.DEBUG
+        if log.isEnabledFor(level):
+            log.log(level, "Host %s connected on %s, revision %s", _shown(asker.client_info), self.name, revision)
 
 
 def _negotiate(requested: Raw | None) -> str:
@@ -159,11 +171,14 @@ def _envelope(
     return revision, Asker(host, kept, None if info is None else info.copy(), log_level)
 
 
-def _introduce(level: int, revision: str, asker: Asker) -> None:
-    """Show in the log who the host says it is, which changes nothing else (2026-07-28 basic/index, _meta)."""
-    if log.isEnabledFor(level):
-        info = bytes(asker.client_info or b"no name").decode(errors="replace")
-        log.log(level, "Host %s speaks %s and calls itself %s", asker.host, revision, info[:MAX_SHOWN])
+def _shown(info: Raw | None) -> str:
+    """Name and version out of a ``clientInfo``, and nothing else that a host may have put there."""
+    told = {} if info is None else _object(info) or {}
+    name, version = (_string(told[key]) if key in told else None for key in ("name", "version"))
+    if not name:
+        return "without a name"
+    words = f"{name} {version}" if version else name
+    return f'"{words}"' if len(words) <= MAX_SHOWN else f'"{words[:MAX_SHOWN]}..."'
 
 
 def _wrong(key: str, expected: str) -> RemoteProtocolError:

@@ -9,7 +9,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from mcpx.errors import McpxError, RemoteProtocolError, RpcError
-from mcpx.host.eras import HostState
+from mcpx.host.eras import MAX_INTRODUCED, MAX_SHOWN, HostState
 from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY, SUPPORTED, V2024_11_05, V2025_06_18
 from tests.unit.host.talk import raw
@@ -212,12 +212,52 @@ def test_malformed_capabilities_and_client_info_are_none() -> None:
     assert (host.legacy.asker.capabilities, host.legacy.asker.client_info) == ({}, None)
 
 
-def test_who_the_host_says_it_is_goes_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def introductions(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(record.levelname, record.getMessage()) for record in caplog.records]
+
+
+def test_who_has_connected_goes_into_the_log_once_for_each_identity_and_revision(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("DEBUG", "mcpx.host")
     host = state()
-    host.read("initialize", raw({"protocolVersion": LATEST_LEGACY, "clientInfo": {"name": "n" * 10_000}}))
-    host.read("ping", raw({"_meta": ENVELOPE | {CLIENT_INFO: {"name": "modern one"}}}))
-    host.read("ping", raw({"_meta": ENVELOPE | {CLIENT_INFO: {"name": "modern one"}}}))
-    assert caplog.text.count("nnnnn") > 0
-    assert all(len(record.getMessage()) < 1000 for record in caplog.records)
-    assert caplog.text.count("modern one") == 1
+    old = raw({"protocolVersion": LATEST_LEGACY, "clientInfo": {"name": "desk", "version": "1.2", "secret": "hush"}})
+    one, two = (raw({"_meta": ENVELOPE | {CLIENT_INFO: {"name": name, "version": "3"}}}) for name in ("one", "two"))
+    for method, params in [
+        ("initialize", old),
+        *[("ping", each) for each in (one, one, two, one)],
+        ("initialize", old),
+    ]:
+        host.read(method, params)
+    assert introductions(caplog) == [
+        ("INFO", f'Host "desk 1.2" connected on h, revision {LATEST_LEGACY}'),
+        ("INFO", f'Host "one 3" connected on h, revision {LATEST_MODERN}'),
+        ("INFO", f'Host "two 3" connected on h, revision {LATEST_MODERN}'),
+        ("DEBUG", f'Host "one 3" connected on h, revision {LATEST_MODERN}'),
+        ("DEBUG", f'Host "desk 1.2" connected on h, revision {LATEST_LEGACY}'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("info", "shown"),
+    [
+        ({"name": "n" * 10_000, "version": "1"}, '"' + "n" * MAX_SHOWN + '..."'),
+        ({"name": "n", "version": 3}, '"n"'),
+        ({"name": "", "version": "2"}, "without a name"),
+        ({"version": "2"}, "without a name"),
+        ("n", "without a name"),
+        (None, "without a name"),
+    ],
+)
+def test_a_host_that_is_odd_about_its_name(caplog: pytest.LogCaptureFixture, info: object, shown: str) -> None:
+    caplog.set_level("INFO", "mcpx.host")
+    state().read("initialize", raw({"protocolVersion": LATEST_LEGACY, "clientInfo": info}))
+    assert introductions(caplog) == [("INFO", f"Host {shown} connected on h, revision {LATEST_LEGACY}")]
+
+
+def test_a_host_that_is_another_on_each_request_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mcpx.host")
+    host = state()
+    for number in range(MAX_INTRODUCED + 5):
+        host.read("ping", raw({"_meta": ENVELOPE | {CLIENT_INFO: {"name": f"agent {number}", "version": "1"}}}))
+    assert len(caplog.records) == MAX_INTRODUCED
