@@ -87,31 +87,36 @@ class Watcher:
             if self._impossible or (self._process is not None and self._process.returncode is None):
                 return
             self._close_pipe()
-            ours, pipe = os.pipe()
             try:
-                self._process = await trio.lowlevel.open_process(
-                    [SHELL, "-c", _SCRIPT, "mcpx-watcher", *self._waits],
-                    stdin=ours,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env={"PATH": os.defpath},
-                    cwd="/",
-                    start_new_session=True,
-                )
+                self._pipe = await self._start()
             except OSError as error:
-                os.close(pipe)
-                self._impossible = True
+                # Without a shell there will never be one; where the system has run short of something, the next time.
+                self._impossible = isinstance(error, (FileNotFoundError, PermissionError))
                 log.warning("Servers may outlive mcpx if it is killed: their watcher does not start: %s", error)
                 return
-            except BaseException:
-                os.close(pipe)
-                raise
-            finally:
-                os.close(ours)
-            os.set_blocking(pipe, False)
-            self._pipe = pipe
             for group in self._groups:
                 self._tell(f"+{group}\n")
+
+    async def _start(self) -> int:
+        """Start the shell and return the pipe to it. Raises ``OSError``."""
+        ours, pipe = os.pipe()
+        try:
+            self._process = await trio.lowlevel.open_process(
+                [SHELL, "-c", _SCRIPT, "mcpx-watcher", *self._waits],
+                stdin=ours,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"PATH": os.defpath},
+                cwd="/",
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(pipe)
+            raise
+        finally:
+            os.close(ours)
+        os.set_blocking(pipe, False)
+        return pipe
 
     def add(self, group: int) -> None:
         """Watch a process group from now on."""

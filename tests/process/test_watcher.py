@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -10,8 +11,9 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
+import pytest
 import trio
 
 from mcpx.settings import Limits
@@ -19,9 +21,6 @@ from mcpx.transports import watcher as watcher_module
 from mcpx.transports.watcher import Watcher, open_watcher
 from tests.process.children import IGNORES_EOF, IGNORES_EOF_AND_TERM, POLITE, child, hear, python, wait_gone
 from tests.support.fake_down import alive
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -155,6 +154,25 @@ async def test_without_a_shell_servers_run_all_the_same_and_the_log_says_so_once
                     await hear(server.channel)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "outlive" in caplog.text
+
+
+@pytest.mark.parametrize("scarce", ["os.pipe", "trio.lowlevel.open_process"])
+async def test_where_files_or_processes_run_short_servers_run_and_the_next_start_tries_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, scarce: str
+) -> None:
+    def runs_short(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with caplog.at_level(logging.WARNING):
+        async with open_watcher(Limits()) as watcher:
+            with monkeypatch.context() as patch:
+                patch.setattr(scarce, runs_short)
+                await watcher.ensure_running()
+            assert watcher.pid is None
+            assert "Too many open files" in caplog.text
+            async with child(POLITE, watcher=watcher) as server:
+                await hear(server.channel)
+                assert alive(running(watcher))
 
 
 def running(watcher: Watcher) -> int:
