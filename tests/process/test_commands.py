@@ -145,6 +145,27 @@ def test_check_of_servers_that_there_are_not(machine: Machine) -> None:
     ]
 
 
+def test_check_that_is_interrupted_claims_nothing(machine: Machine) -> None:
+    mute = {"command": "sleep", "args": ["1000"]}
+    machine.configure({"one": machine.entry, "mute": mute}, limits={"stdinGrace": 0})
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcpx", "check"],
+        cwd=machine.folder,
+        env=machine.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        rest, said = process.communicate(timeout=60)
+    assert lines[1].startswith("  ok      one: ")
+    assert (process.returncode, rest) == (130, "")
+    assert "Traceback" not in said
+
+
 @pytest.mark.parametrize("command", ["check", "discover"])
 def test_what_a_server_says_meanwhile_can_be_heard(machine: Machine, command: str) -> None:
     machine.server.write_text("import sys\nprint('loading maps', file=sys.stderr)\n" + SERVER)
