@@ -79,14 +79,19 @@ def _is_safe(icon: Raw) -> bool:
     return source is not None and source.lstrip().lower().startswith(_SAFE_ICONS)
 
 
+def _in_its_place(members: dict[str, Raw], target: str) -> dict[str, Raw]:
+    """Metadata without reserved keys that are of other messages, or of another hop. For a modern host, whose results
+    get new metadata, ``stamp_modern`` does it.
+    """
+    return without(members, *NOT_IN_RESULTS)
+
+
 _LEGACY_STRUCTURED = Marks(patterns=frozenset({r'structuredContent"\s*:\s*[^{\s]'}))
 _TYPED = Edit(_LEGACY, Marks(keys=frozenset({"resultType"})), _complete)
 
-# To a modern host, whose results get new metadata, `stamp_modern` does the same.
-_MISPLACED = Edit(_LEGACY, Marks(keys=NOT_IN_RESULTS), lambda members, target: without(members, *NOT_IN_RESULTS))
 
 EDITS: dict[str, tuple[Edit, ...]] = {
-    "ResultMetaObject": (_MISPLACED,),
+    "ResultMetaObject": (Edit(_LEGACY, Marks(keys=NOT_IN_RESULTS), _in_its_place),),
     "CallToolResult": (_TYPED, Edit(_LEGACY, _LEGACY_STRUCTURED, _structured_as_text)),
     "ToolResultContent": (Edit(Span(V2025_11_25, V2025_11_25), _LEGACY_STRUCTURED, _structured_as_text),),
     "GetPromptResult": (_TYPED,),

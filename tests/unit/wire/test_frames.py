@@ -33,6 +33,9 @@ def raw(value: Any) -> bytes | None:
         (b'{"jsonrpc":"2.0","error":{"code":1,"message":""}}', "error"),
         (b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}', "error"),
         (b' {"unknown":[1],"result":{},"id":1,"jsonrpc":"2.0"} \r', "result"),
+        # as JSON-RPC 1.0 had it
+        (b'{"jsonrpc":"2.0","id":1,"result":{},"error":null}', "result"),
+        (b'{"jsonrpc":"2.0","id":1,"result": null ,"error":{"code":1,"message":""}}', "error"),
     ],
 )
 def test_the_kind_follows_from_the_members(line: bytes, kind: str) -> None:
@@ -44,6 +47,7 @@ def test_the_kind_follows_from_the_members(line: bytes, kind: str) -> None:
     [
         (b'{"jsonrpc":"2.0","id":1,"method":"m","result":{}}', b"1"),
         (b'{"jsonrpc":"2.0","id":"a","result":{},"error":{"code":1,"message":""}}', b'"a"'),
+        (b'{"jsonrpc":"2.0","id":1,"result":null,"error":null}', b"1"),
         (b'{"jsonrpc":"2.0","id":1}', b"1"),
         (b'{"jsonrpc":"2.0","id":null}', None),
         (b'{"jsonrpc":"2.0","result":{}}', None),
