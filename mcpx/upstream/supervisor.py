@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import random
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -269,7 +270,8 @@ class Supervisor:
                         if not await self._run_once(instance):
                             return
                     except UpstreamStartError as error:
-                        self._failed(instance, error)
+                        if instance.last_error is not error:
+                            self._failed(instance, error)
                     await trio.sleep_until(instance.retry_at)
                     if instance.idle and trio.current_time() - instance.last_used > limits.instance_idle:
                         return
@@ -298,6 +300,7 @@ class Supervisor:
                         tell=self._told,
                         client_info=self._client_info(instance.asker),
                         heard=self._heard,
+                        failing=partial(self._failed, instance),
                     )
                 )
                 if not self._adopt(instance, session):
@@ -342,7 +345,7 @@ class Supervisor:
         )
         instance.retry_at = trio.current_time() + delay
         instance.move("backing off", trio.current_time())
-        log.error("[%s] %s (next start in %.1f s)", self.name, error.reason, delay)
+        log.error("[%s] %s (next start %s)", self.name, error.reason, f"in {delay:.1f} s" if delay else "at once")
         self._tell()
 
     def _is_superseded(self, instance: Instance) -> bool:

@@ -82,6 +82,7 @@ async def open_session(
     tell: Callable[[Asker], Mapping[str, Raw]],
     client_info: Raw,
     heard: Callable[[News], None],
+    failing: Callable[[UpstreamStartError], None],
 ) -> AsyncGenerator[Session]:
     """Start a server, agree on an era with it, and keep the session until left; then end the server by the ladder.
 
@@ -89,7 +90,8 @@ async def open_session(
     ``asker``; a modern one on every request about whoever makes it.
 
     Raises ``UpstreamStartError`` where that fails, within ``startTimeout``. A server that dies on the probe is started
-    a second time and opened with ``initialize`` (LV-27).
+    a second time and opened with ``initialize`` (LV-27). ``failing`` is called before a server that opened no session
+    is ended, with the error that is raised when it has.
     """
     limits = server.limits
     deadline = trio.current_time() + limits.start_timeout
@@ -115,10 +117,11 @@ async def open_session(
                 opening_plan = opening_plan.beginning_with("initialize")
             except UpstreamStartError as error:
                 failure = error
+                memory.forget()
+                failing(error)  # now, and not after the seconds that ending the server may take
             # Out of the nurseries first: raised through them, the error would arrive in a group.
             await stack.aclose()
             if failure is not None:
-                memory.forget()
                 raise failure
         memory.remember(agreement.remember)
         yield Session(connection, agreement.form, agreement.identity, limits, heard)
@@ -132,9 +135,16 @@ async def _open_in_time(server: ServerSettings, opener: Opener, deadline: float)
             raise UpstreamStartError(server.name, error.reason) from None
     raise UpstreamStartError(
         server.name,
-        f"The server did not open a session within {server.limits.start_timeout:g} s. "
-        "Raise startTimeout if it needs longer, for example to be downloaded first.",
+        f"The server did not open a session within {server.limits.start_timeout:g} s. Raise startTimeout if it needs "
+        "longer, for example to be downloaded first" + _hint(server) + ".",
     )
+
+
+def _hint(server: ServerSettings) -> str:
+    """The other cause of a server that hangs: it misses what a shell would have given it."""
+    if server.inherit_env is True or server.command is None:
+        return ""
+    return '; if it hangs on a proxy or a certificate, let it have their variables with "inheritEnv"'
 
 
 @asynccontextmanager

@@ -118,9 +118,11 @@ def initialized(version: str = LATEST_LEGACY, **more: Any) -> dict[str, Any]:
 
 
 def surroundings(
-    script: Callable[[FakeServer], Awaitable[None]], started: list[FakeServer] | None = None
+    script: Callable[[FakeServer], Awaitable[None]], started: list[FakeServer] | None = None, *, ladder: float = 0
 ) -> Surroundings:
-    """Surroundings whose built-in server "demo" plays ``script`` at each start; ``started`` collects the servers."""
+    """Surroundings whose built-in server "demo" plays ``script`` at each start; ``started`` collects the servers, and
+    each takes ``ladder`` seconds to end.
+    """
 
     @asynccontextmanager
     async def start() -> AsyncGenerator[Channel]:
@@ -132,6 +134,8 @@ def surroundings(
             nursery.start_soon(play, script, server)
             yield ours
             nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await trio.sleep(ladder)
 
     return Surroundings(
         watcher=None, exit_plan=ExitPlan(), builtins={"demo": start}, client_info=CLIENT_INFO, environ={}

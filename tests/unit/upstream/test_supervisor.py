@@ -33,13 +33,14 @@ async def supervised(
     limits: Limits = LIMITS,
     folder: str | None = None,
     scope: Any = "host",
+    ladder: float = 0,
 ) -> AsyncGenerator[Supervisor]:
     """A supervisor whose server plays ``script`` at each start."""
     server = ServerSettings(name="fake", builtin="demo", limits=limits, scope=scope)
     async with trio.open_nursery() as nursery:
         yield Supervisor(
             server,
-            surroundings(script, started),
+            surroundings(script, started, ladder=ladder),
             folder,
             nursery,
             heard=lambda *news: None,
@@ -290,6 +291,21 @@ def test_a_server_that_never_opens_a_session_is_given_up_after_the_start_timeout
             with pytest.raises(UpstreamStartError, match="within 60 s"):
                 await lease(supervisor, Asker("a"))
             assert trio.current_time() - start == 60
+
+    run(test)
+
+
+def test_a_start_that_failed_is_told_before_the_server_has_been_ended() -> None:
+    async def test() -> None:
+        started: list[FakeServer] = []
+
+        async def silent(server: FakeServer) -> None:
+            await server.rest()
+
+        async with supervised(silent, started, limits=Limits(start_timeout=1), ladder=5) as supervisor:
+            with pytest.raises(UpstreamStartError, match="within 1 s"):
+                await lease(supervisor, Asker("a"))
+            assert trio.current_time() < 2
 
     run(test)
 
