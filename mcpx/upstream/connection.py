@@ -58,6 +58,7 @@ class Connection:
         self._channel = channel
         self._describe_end = describe_end
         self._outgoing: Outgoing[PendingCall] = Outgoing()
+        self._complaints = 0
         self._answers: deque[bytes] = deque()
         self._answered = trio.Event()  # set while there are answers to send
 
@@ -104,6 +105,13 @@ class Connection:
             return
         self._answers.append(frames.encode(frame))
         self._answered.set()
+
+    def complain(self, what: str) -> None:
+        """Say in the log what is wrong with what the server sends, the first few times."""
+        self._complaints += 1
+        if self._complaints <= NOISE_SHOWN:
+            last = ", the last time that such a thing is shown" if self._complaints == NOISE_SHOWN else ""
+            log.warning("[%s] %s%s", self.server, what, last)
 
     def end(self, reason: str) -> None:
         """Give the connection up for a reason (a sentence); whoever owns it closes it when ``closed`` is set."""
@@ -178,7 +186,7 @@ class Connection:
                 data = None if body.data is UNSET else body.data
                 call.finish(RpcError(body.code, body.message, data, revision=self.revision, server=self.server))
         elif kind == "error" and isinstance(frame.error, Raw) and frame.id in (UNSET, frames.NULL):
-            log.warning("[%s] sent an error that names no request: %s", self.server, _shorten(bytes(frame.error)))
+            self.complain(f"sent an error that names no request: {_shorten(bytes(frame.error))}")
 
     def _take_request(self, id: Raw, method: str, params: Raw | UnsetType) -> None:
         if frames.id_key(id) is None:

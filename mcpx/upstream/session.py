@@ -145,7 +145,7 @@ class Session:
 
     def asked(self, id: Raw, method: str, params: dict[str, Raw]) -> None:
         if not self.form.answers_requests:
-            log.warning("[%s] sent the request %r, which its revision does not allow; ignored", self.server, method)
+            self.connection.complain(f"sent the request {method!r}, which its revision does not allow; ignored")
         elif method == "ping":
             self.connection.answer(frames.result(id, Raw(b"{}")))
         else:
