@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
+import trio.testing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +27,13 @@ class Changes:
         self._changed = trio.Event()
 
     async def until(self, condition: Callable[[], T], what: str, within: float = PATIENCE) -> T:
-        """The first true value of ``condition``; an ``AssertionError`` that says ``what`` where none comes in time."""
+        """The first true value of ``condition``; an ``AssertionError`` that says ``what`` where none comes in time.
+
+        What had been written to the test before, on whatever other stream, has been read as well when this returns.
+        """
         with trio.move_on_after(within):
             while not (value := condition()):
                 await self._changed.wait()
+            await trio.testing.wait_all_tasks_blocked()
             return value
         raise AssertionError(f"waited {within} s in vain for {what}")
