@@ -159,10 +159,8 @@ class Gateway:
     def relay(self, asker: Asker, method: str, params: dict[str, Raw]) -> None:
         """Pass a host's notification that no revision defines on to a server in pass-through that is up."""
         for supervisor in self.supervisors:
-            if supervisor.server.passthrough and (instance := supervisor.lease_nowait(asker)) is not None:
-                assert instance.session is not None
-                instance.session.connection.notify(method, params)
-                supervisor.release(instance)
+            if supervisor.server.passthrough and (session := supervisor.session_nowait(asker)) is not None:
+                session.connection.notify(method, params)
 
     def _instructions(self) -> str | None:
         """One short section per server that is known to have instructions, under its name."""

@@ -190,6 +190,15 @@ class Supervisor:
             return None
         return self._take(instance)
 
+    def session_nowait(self, asker: Asker) -> Session | None:
+        """The session that a notification of this asker's is for: its own, or the only one that is up.
+
+        A notification of a modern host declares nothing, so that the key of its requests may be another.
+        """
+        own = self._instances.get(self.key(asker)) if self.server.scope != "call" else None
+        ready = [own] if own is not None and own.ready else [one for one in self._instances.values() if one.ready]
+        return ready[0].session if len(ready) == 1 else None
+
     async def lease(self, asker: Asker) -> Instance:
         """Take an instance for this asker, starting one where none runs; give it back with ``release``.
 
