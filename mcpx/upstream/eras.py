@@ -12,12 +12,15 @@ import logging
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from mcpx.spec.capabilities import is_implementation
+from mcpx.spec.revisions import SUPPORTED
 from mcpx.upstream.call import Identity
 
 if TYPE_CHECKING:
@@ -72,9 +75,12 @@ class Memory:
         if self._path is None:
             return Remembered()
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=Remembered)
+            value = msgspec.json.decode(self._path.read_bytes(), type=Remembered)
         except (OSError, msgspec.MsgspecError, RecursionError):
             return Remembered()  # never written, or not by us: probing again mends it
+        known = value.revision is None or value.revision in SUPPORTED
+        sound = value.server_info is UNSET or is_implementation(value.server_info)
+        return value if known and sound else Remembered()
 
 
 def fingerprint(server: ServerSettings) -> str:
@@ -86,8 +92,9 @@ def fingerprint(server: ServerSettings) -> str:
     program = shutil.which(server.command, path=server.env.get("PATH")) if server.command else None
     stamp = ""
     if program is not None:
-        status = Path(program).stat()
-        stamp = f"{program}:{status.st_size}:{status.st_mtime_ns}"
+        with suppress(OSError):  # gone this moment: then the start will say so
+            status = Path(program).stat()
+            stamp = f"{program}:{status.st_size}:{status.st_mtime_ns}"
     identity = [
         server.builtin,
         server.command,
