@@ -102,6 +102,10 @@ class SpawnError(McpxError):
     """A child process could not be started: a sentence for a person that names the command, and where it was sought."""
 
 
+class ConnectError(McpxError):
+    """The address of a server could not be connected to: a sentence for a person that says why."""
+
+
 class ConfigError(McpxError):
     """One or more mistakes in a configuration, all of them at once, one full sentence each in ``problems``."""
 

@@ -81,6 +81,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
             level="gateway",
         ),
     ] = 0.8
+    exit_budget_server: Annotated[
+        float,
+        _limit(
+            "seconds",
+            "from SIGTERM or SIGINT to exit when serving a socket",
+            least=0.3,
+            key="exitBudget.server",
+            level="gateway",
+        ),
+    ] = 5.0
     stdin_grace: Annotated[
         float, _limit("seconds", "shutdown ladder: close the server's stdin, then wait this long", least=0)
     ] = 2.0
@@ -104,6 +114,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     max_in_flight: Annotated[
         int, _limit("count", "requests of one host connection at once", least=1, most=1_000_000, level="gateway")
     ] = 1024
+    max_connections: Annotated[
+        int, _limit("count", "hosts on a socket at once; one more is closed", least=1, most=1_000_000, level="gateway")
+    ] = 256
     max_pages: Annotated[int, _limit("count", "pages followed of one list of a server", least=1, most=1_000_000)] = 1000
     page_size: Annotated[
         int, _limit("count", "items in one page of a merged list", least=1, most=1_000_000, level="gateway")
