@@ -48,7 +48,7 @@ class Key(msgspec.Struct, frozen=True):
     call: int | None = None  # scope "call": one instance each
 
 
-MODERN_KEY = Key()  # the one instance of a modern server
+COMMON_KEY = Key()  # the instance of all who need none of their own: a modern server has no other
 
 
 class Instance:
@@ -164,10 +164,10 @@ class Supervisor:
             return Key(call=self._calls)
         modern = self._modern if self._modern is not None else self.memory.value.era == "modern"
         if modern or self.server.scope == "shared":
-            return MODERN_KEY
+            return COMMON_KEY
         capabilities = self._told(asker)
         if not capabilities:
-            return MODERN_KEY  # told nothing: the same instance, whichever era the server turns out to be of
+            return COMMON_KEY  # told nothing: the same instance, whichever era the server turns out to be of
         return Key(_canonical(capabilities), asker.host if can_ask(capabilities) else None)
 
     def told_key(self, asker: Asker) -> bytes:
@@ -213,16 +213,16 @@ class Supervisor:
                 instance = self._take(self._instances.get(key) or await self._start(key, asker))
                 # Who waits for an instance uses it: otherwise two could push out each other's for ever.
                 try:
-                    while not instance.ready and self._instances.get(key) is instance:
+                    while self._instances.get(key) is instance:
+                        if instance.ready:
+                            return instance
                         await self._wait_for_start(instance)
                         if key.call is None:
                             key = self.key(asker)  # the server's era may be known now
                 except BaseException:
                     self.release(instance)
                     raise
-                if instance.ready:
-                    return instance
-                self.release(instance)
+                self.release(instance)  # it has ended, or has turned out to be for others
         raise UpstreamTimeout(self.name, f"No instance was free within {patience:g} s.")
 
     async def _wait_for_start(self, instance: Instance) -> None:

@@ -14,7 +14,9 @@ from msgspec import Raw
 
 from mcpx.errors import UpstreamGone, UpstreamStartError
 from mcpx.settings import Limits, ServerSettings
+from mcpx.spec.revisions import LATEST_MODERN
 from mcpx.upstream.call import Asker, Reply, Request
+from mcpx.upstream.eras import Remembered
 from mcpx.upstream.supervisor import Instance, Supervisor
 from tests.unit.upstream.fakes import FakeServer, discovered, initialized, run, surroundings
 
@@ -145,6 +147,30 @@ def test_two_that_start_before_the_era_is_known_end_as_one_on_a_modern_server() 
 
             assert got[0] is got[1]
             assert len(started) == 1
+
+    run(test)
+
+
+def test_two_that_wait_for_a_server_that_proves_legacy_get_an_instance_each() -> None:
+    """What one of them declared, the other one's instance must not have been told."""
+
+    async def test() -> None:
+        started: list[FakeServer] = []
+        got: dict[str, Instance] = {}
+        async with supervised(legacy, started) as supervisor:
+            supervisor.memory.remember(Remembered("modern", LATEST_MODERN))
+
+            async def one(asker: Asker) -> None:
+                got[asker.host] = await lease(supervisor, asker)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(one, with_apps("a"))
+                nursery.start_soon(one, Asker("b"))
+                nursery.start_soon(one, with_apps("c"))
+
+            assert got["a"] is got["c"]
+            assert got["b"] is not got["a"]
+            assert len(started) == 2
 
     run(test)
 
