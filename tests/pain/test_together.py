@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, SUPPORTED, V2024_11_05, V2025_06_18
 from tests.support.scripted import TOOL
+from tests.support.waiting import BUSY
 
 if TYPE_CHECKING:
     from tests.support.stage import Stage
@@ -50,18 +51,20 @@ async def test_pain_24_the_healthy_ones_are_not_held_up(stage: Stage) -> None:
     never = stage.upstream("never", on={"server/discover": [], "initialize": []})
     dies = stage.upstream("dies", onStart=[{"stderr": "cannot find my keys\n"}, {"exit": 3}])
     slow = stage.upstream("slow", onStart=[{"hold": "slow"}])
-    async with stage.mcpx(ok, never, dies, slow, modern, limits={"listTimeout": 1}) as host:
+    bound = 2.0
+    async with stage.mcpx(ok, never, dies, slow, modern, limits={"listTimeout": bound}) as host:
+        await host.fence()  # mcpx itself has started
         started = time.monotonic()
         await host.initialize(LATEST_LEGACY)
-        assert time.monotonic() - started < 1  # most of it is the start of mcpx itself
+        assert time.monotonic() - started < bound
         assert not any(one.starts for one in (ok, never, dies, slow, modern))
         started = time.monotonic()
         assert await host.names() == ["ok__echo", "modern__echo"]
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < bound + BUSY
         started = time.monotonic()
         assert (await host.call("ok__echo")).result["content"]
         assert await host.names() == ["ok__echo", "modern__echo"]
-        assert time.monotonic() - started < 0.8  # nobody waits twice for the same one
+        assert time.monotonic() - started < bound  # nobody waits twice for the same one
         assert "dies" in await host.logged("cannot find my keys")
         assert any("never" in line or "slow" in line for line in host.log.splitlines() if "warning" in line)
         before = len(host.notifications)

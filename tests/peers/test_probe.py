@@ -81,7 +81,7 @@ async def test_slow_server_loses_no_start_and_is_remembered(run: Run, host: str,
     # The probe is alone for its delay; then initialize, whose answer decides; nothing else is sent before that.
     assert methods(tapped)[:2] == ["server/discover", "initialize"]
     times = {entry["frame"]["method"]: entry["at"] for entry in tapped if entry["to"] == "server"}
-    assert times["initialize"] - times["server/discover"] > PROBE_DELAY / 2  # less what the wiretap took to start
+    assert times["initialize"] - times["server/discover"] > PROBE_DELAY / 10  # less what the wiretap took to start
     before = tapped[: answered_at(tapped, "initialize")]
     assert methods(before) == ["server/discover", "initialize"]
     if server == "py2":

@@ -15,6 +15,7 @@ from mcpx.settings import Limits
 from mcpx.transports.exits import wait_exited
 from mcpx.transports.process import open_process
 from tests.support.fake_down import alive
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -83,7 +84,7 @@ def members(group: int) -> list[int]:
 
 async def nobody_is_left(group: int) -> None:
     """Assert that a group is empty; one that was killed may still be on its way out."""
-    with trio.move_on_after(1, shield=True):
+    with trio.move_on_after(PATIENCE, shield=True):
         while members(group):  # noqa: ASYNC110 nobody tells of the exit of a stranger
             await trio.sleep(0.01)
     assert members(group) == [], "something of the group is left"

@@ -21,6 +21,7 @@ from mcpx.transports import watcher as watcher_module
 from mcpx.transports.watcher import Watcher, open_watcher
 from tests.process.children import IGNORES_EOF, IGNORES_EOF_AND_TERM, POLITE, child, hear, python, wait_gone
 from tests.support.fake_down import alive
+from tests.support.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,8 +96,9 @@ async def test_it_signals_no_group_that_it_was_told_to_forget() -> None:
 async def test_signals_meant_for_mcpx_do_not_end_it() -> None:
     async with open_watcher(Limits(stdin_grace=0, term_grace=0)) as watcher:
         async with child(POLITE, watcher=watcher) as server:
-            await hear(server.channel)  # the shell had as long to set its trap
+            await hear(server.channel)
             first = running(watcher)
+            await deaf_to_signals(first)
             for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
                 os.kill(first, number)
         async with child(POLITE, watcher=watcher) as server:
@@ -173,6 +175,22 @@ async def test_where_files_or_processes_run_short_servers_run_and_the_next_start
             async with child(POLITE, watcher=watcher) as server:
                 await hear(server.channel)
                 assert alive(running(watcher))
+
+
+async def deaf_to_signals(pid: int) -> None:
+    """Wait until the shell has set its trap, of which SIGTERM is the last."""
+    with trio.fail_after(PATIENCE):
+        while not ignores(pid, signal.SIGTERM):  # noqa: ASYNC110 nothing tells of it
+            await trio.sleep(0.01)
+
+
+def ignores(pid: int, number: signal.Signals) -> bool:
+    """Whether a process ignores a signal; taken for granted where there is no /proc to ask."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        return True
+    [mask] = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("SigIgn:")]
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def running(watcher: Watcher) -> int:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tests.support.stage import Stage
 
 QUICK = {"probeDelay": 0.3}
-SLOW = [{"wait": 0.9}]  # slower than the delay
+SLOW = [{"wait": 1.2}]  # slower than the delay
 OPENED = ["initialize", "notifications/initialized"]
 
 
-async def _lists(stage: Stage, *upstreams: Scripted, limits: dict[str, Any] = QUICK) -> list[str]:
+async def _lists(stage: Stage, *upstreams: Scripted, limits: dict[str, Any] | None = None) -> list[str]:
     """One run of mcpx in which a host lists the tools and calls one."""
     async with stage.mcpx(*upstreams, limits=limits) as host:
         await host.open(LATEST_LEGACY)
@@ -71,20 +71,20 @@ async def test_lv_27_silence_means_legacy_after_the_delay_and_is_not_remembered(
     """After probeDelay initialize follows; its result decides; the next start probes again."""
     one = stage.upstream("one", on={"server/discover": []})
     for _ in range(2):
-        assert await _lists(stage, one, limits={"probeDelay": 0.8}) == ["one__echo"]
+        assert await _lists(stage, one, limits={"probeDelay": 1}) == ["one__echo"]
     for start in one.starts:
         assert one.methods(start.pid)[:3] == ["server/discover", *OPENED]
         probe, handshake = one.received(pid=start.pid)[:2]
-        assert handshake.at - probe.at >= 0.4  # less than the delay, as the server's own start is in it
+        assert handshake.at - probe.at >= 0.3  # less than the delay, as the server's own start is in it
     assert "notifications/cancelled" not in one.methods()
 
 
 async def test_lv_27_a_slow_server_that_takes_the_handshake_is_legacy_once(stage: Stage) -> None:
     """Both answers come: initialize decides for this process, and the next start waits for discover alone."""
     one = stage.upstream("one", SUPPORTED, onStart=SLOW)
-    assert await _lists(stage, one) == ["one__echo"]
+    assert await _lists(stage, one, limits=QUICK) == ["one__echo"]
     assert one.methods() == ["server/discover", *OPENED, "tools/list", "tools/call"]
-    assert await _lists(stage, one) == ["one__echo"]
+    assert await _lists(stage, one, limits=QUICK) == ["one__echo"]
     assert one.methods(one.starts[1].pid) == ["server/discover", "tools/list", "tools/call"]
 
 
@@ -92,7 +92,7 @@ async def test_lv_27_a_slow_server_that_refuses_the_handshake_is_modern(stage: S
     """An error to initialize after an answer to discover means modern, for this process already."""
     locked = stage.upstream("locked", SUPPORTED, onStart=SLOW, lock=True)
     only = stage.upstream("only", LATEST_MODERN, onStart=SLOW)
-    assert await _lists(stage, locked, only) == ["locked__echo", "only__echo"]
+    assert await _lists(stage, locked, only, limits=QUICK) == ["locked__echo", "only__echo"]
     for one in (locked, only):
         assert one.methods() == ["server/discover", "initialize", "tools/list", "tools/call"]
 
@@ -101,7 +101,7 @@ async def test_lv_27_a_slow_legacy_server_is_legacy(stage: Stage) -> None:
     """A legacy server that starts slower than the delay refuses the probe, takes the handshake, and is remembered."""
     one = stage.upstream("one", onStart=SLOW)
     for _ in range(2):
-        assert await _lists(stage, one) == ["one__echo"]
+        assert await _lists(stage, one, limits=QUICK) == ["one__echo"]
     assert one.methods(one.starts[0].pid)[:3] == ["server/discover", *OPENED]
     assert one.methods(one.starts[1].pid)[:2] == OPENED
 
@@ -125,7 +125,7 @@ async def test_lv_27_nothing_is_sent_before_initialize_is_answered(stage: Stage)
 async def test_lv_27_discover_may_be_answered_after_initialize_was_refused(stage: Stage) -> None:
     """A refused initialize with the probe still open is no verdict: the probe's late answer is."""
     one = stage.upstream("one", LATEST_MODERN, on={"server/discover": [{"wait": 1.2}, {"answer": True}]})
-    assert await _lists(stage, one) == ["one__echo"]
+    assert await _lists(stage, one, limits=QUICK) == ["one__echo"]
     assert one.methods() == ["server/discover", "initialize", "tools/list", "tools/call"]
 
 
@@ -170,7 +170,7 @@ async def test_lv_27_no_notification_comes_before_the_first_request(stage: Stage
 async def test_lv_28_a_modern_code_is_no_reason_to_fall_back(stage: Stage, code: int) -> None:
     """A server that refuses the probe with a modern code is modern: it is never sent initialize."""
     one = stage.upstream("one", SUPPORTED, on={"server/discover": [{"error": {"code": code, "message": "no"}}]})
-    async with stage.mcpx(one, limits=QUICK) as host:
+    async with stage.mcpx(one) as host:
         await host.open(LATEST_LEGACY)
         assert await host.names() == []
         line = await host.logged(str(code))
@@ -262,7 +262,7 @@ async def test_lv_31_a_modern_era_is_remembered(stage: Stage) -> None:
     one = stage.upstream("one", SUPPORTED)
     assert await _lists(stage, one) == ["one__echo"]
     one.change(onStart=SLOW)
-    assert await _lists(stage, one) == ["one__echo"]
+    assert await _lists(stage, one, limits=QUICK) == ["one__echo"]
     assert one.methods(one.starts[1].pid) == ["server/discover", "tools/list", "tools/call"]
 
 

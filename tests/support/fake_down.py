@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
+from mcpx.settings import Limits
 from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION
 from mcpx.spec.revisions import is_modern
 from tests.support.audit import HostAudit
-from tests.support.waiting import PATIENCE, Changes
+from tests.support.waiting import BUSY, PATIENCE, Changes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 INFO = {"name": "fake-down", "version": "3.2.1"}
 UNSAID: Any = object()
 ENOUGH = 8.0  # seconds after which a process that should have ended by itself is killed
+# Until when mcpx must have ended. Hosts kill a server about two seconds after EOF, and sooner after a signal.
+AFTER_EOF = Limits().exit_budget_eof + BUSY
+AFTER_SIGNAL = Limits().exit_budget_signal + BUSY
 
 
 class Incoming(NamedTuple):

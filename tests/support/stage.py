@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
 ROOT = Path(__file__).resolve().parents[2]
+PROBE_DELAY = 5.0  # seconds: however busy the machine, a scripted upstream that means to answer the probe has done so
 
 
 class Stage:
@@ -69,11 +70,12 @@ class Stage:
     ) -> AsyncIterator[Host]:
         """Run ``mcpx serve`` in front of these upstreams, and ``servers`` as a configuration file has them.
 
+        ``limits`` are over ``PROBE_DELAY``.
         Afterwards: it ended by itself with ``status`` (``None``: any), no process of an upstream is left, and nothing
         that it sent breaks a rule (``audit``).
         """
         entries = {upstream.name: upstream.entry for upstream in upstreams} | (servers or {})
-        config = self.configure(entries, **({"limits": limits} if limits else {}))
+        config = self.configure(entries, limits={"probeDelay": PROBE_DELAY, **(limits or {})})
         command = [sys.executable, "-m", "mcpx", "serve", "--config", str(config), *args]
         async with self.play(command, *upstreams, env=env, status=status, audit=audit) as host:
             yield host

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 10.0  # seconds that a test waits for one thing on the wire; far more than it needs
+BUSY = 2.0  # seconds that a busy machine may add to what a test times; exact times belong to the tests in virtual time
 
 
 class Changes:
