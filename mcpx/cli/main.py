@@ -89,7 +89,8 @@ Examples:
   mcpx serve                        all servers; tools are named SERVER__TOOL
   mcpx serve github                 one server; tools have their own names
   mcpx serve -- uvx some-server     a server given on the spot, likewise
-  mcpx serve --passthrough github   all; those of "github" have their own names""",
+  mcpx serve --passthrough github   all; those of "github" have their own names
+  mcpx serve --socket /run/mcp.sock for any number of hosts, on a Unix socket""",
 )
 def serve(
     target: Target = None,
@@ -100,17 +101,22 @@ def serve(
         list[str] | None,
         Parameter(negative="", help="Show this server's tools under their own names; can be given more than once."),
     ] = None,
+    socket: Annotated[
+        str | None,
+        Parameter(help="Serve any number of hosts on a Unix socket at this path, instead of one on stdin and stdout."),
+    ] = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
     command: Command = None,
 ) -> int:
-    """Serve a host on stdin and stdout.
+    """Serve a host on stdin and stdout, or any number of hosts on a socket.
 
-    Servers are started when they are first needed. The log goes to stderr. mcpx ends when the host closes stdin.
+    Servers are started when they are first needed. The log goes to stderr. mcpx ends when the host closes stdin; on a
+    socket, with SIGTERM or SIGINT.
     """
     from mcpx.cli.serve import serve as run
 
-    return run(target, command, config, passthrough or [], log_level, log_format)
+    return run(target, command, config, passthrough or [], socket, log_level, log_format)
 
 
 @app.command(

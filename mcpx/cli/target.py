@@ -91,7 +91,8 @@ def _from_url(url: str) -> ServerSettings:
     check_url(Place(report, key="TARGET"), url, {})
     if report.problems:
         raise ConfigError(report.problems)
-    return ServerSettings(name=urlsplit(url).hostname or "server", url=url)
+    parts = urlsplit(url)
+    return ServerSettings(name=parts.hostname or Path(parts.path).stem or "server", url=url)
 
 
 def names_of(loaded: Loaded, names: Sequence[str]) -> frozenset[str]:

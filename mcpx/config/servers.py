@@ -110,6 +110,8 @@ def _transport(place: Place, entry: Object, found: dict[str, Any], *, expanded: 
         if scheme not in values.SCHEMES[transport]:
             valid = " or ".join(f"{name}://" for name in values.SCHEMES[transport])
             place.within("url").problem(f'{scheme}:// does not go with {key} "{found[key]}"; valid is {valid}')
+    if "headers" in entry and expanded and (scheme := found.get("url", "").partition(":")[0].lower()) in values.STREAMS:
+        place.within("headers").warning(f"has no effect with a {scheme}:// URL")
     if len(has) == 1:
         for idle in _PROCESS_KEYS if has == ["url"] else _URL_KEYS:
             if idle in entry:

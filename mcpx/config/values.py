@@ -11,6 +11,7 @@ from mcpx.config.expand import ExpansionError, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from urllib.parse import SplitResult
 
     from mcpx.config.report import Place
 
@@ -33,6 +34,8 @@ SCHEMES: dict[Transport | None, tuple[str, ...]] = {
     "websocket": ("ws", "wss"),
     None: ("http", "https", "ws", "wss", "unix", "tcp"),
 }
+
+STREAMS: dict[str, str] = {"unix": "unix:///PATH", "tcp": "tcp://HOST:PORT"}  # newline-delimited: what is valid
 
 _VARIABLE = re.compile(r"[^=\0]+")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token, RFC 9110 section 5.6.2
@@ -159,13 +162,38 @@ def url(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -> st
         scheme = f'"{parts.scheme}" is not a valid scheme' if parts.scheme else "has no scheme"
         place.problem(f"{scheme}; valid are {', '.join(name + '://' for name in SCHEMES[None])}")
         return None
-    if not (parts.path if parts.scheme == "unix" else parts.hostname):
-        place.problem(f"a {parts.scheme}:// URL needs {'a path' if parts.scheme == 'unix' else 'a host'}")
-        return None
-    if parts.scheme == "tcp" and parts.port is None:
-        place.problem("a tcp:// URL needs a port")
+    if parts.scheme in STREAMS:
+        return found if _check_stream(place, parts) else None
+    if not parts.hostname:
+        place.problem(f"a {parts.scheme}:// URL needs a host")
         return None
     return found
+
+
+def _check_stream(place: Place, parts: SplitResult) -> bool:
+    """Whether the address of a plain stream holds what it needs and nothing that would go nowhere."""
+    shape = STREAMS[parts.scheme]
+    wrong = None
+    if "@" in parts.netloc:
+        wrong = "cannot hold a user name or password, as there is nothing to send them in"
+    elif parts.query or parts.fragment:
+        wrong = 'holds no query or fragment ("?" in a path is written %3F, "#" is %23)'
+    elif parts.scheme == "tcp":
+        if not parts.hostname:
+            wrong = "needs a host"
+        elif not parts.port:
+            wrong = "needs a port"
+        elif parts.path not in ("", "/"):
+            wrong = "has no path"
+    elif parts.netloc:
+        wrong = "has no host, so three slashes"
+    elif parts.path in ("", "/"):
+        wrong = "needs a path"
+    elif "%00" in parts.path:
+        wrong = "must not hold a NUL character"
+    if wrong is not None:
+        place.problem(f"a {parts.scheme}:// URL {wrong}; valid is {shape}")
+    return wrong is None
 
 
 def _strings(

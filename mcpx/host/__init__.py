@@ -1,11 +1,14 @@
 """mcpx as a server of one host: connections, eras and handshakes, and what each revision gets for its requests.
 
-``serve_stdio`` serves the host that started this process; ``serve_channel`` serves one on any other duplex of messages.
+``serve_stdio`` serves the host that started this process, ``serve_socket`` any number of them on a Unix socket, and
+``serve_channel`` one on any other duplex of messages; ``ending`` is how that ends.
 A request is read (``eras``), served (``service``, and the handlers of its table), and answered (``answer``), whatever
 it came on; ``connection`` is what keeps a duplex.
 """
 
 from mcpx.host.connection import serve_channel
-from mcpx.host.stdio import Ending, open_ending, serve_stdio
+from mcpx.host.ending import Ending, open_ending
+from mcpx.host.socket import serve_socket
+from mcpx.host.stdio import serve_stdio
 
-__all__ = ["Ending", "open_ending", "serve_channel", "serve_stdio"]
+__all__ = ["Ending", "open_ending", "serve_channel", "serve_socket", "serve_stdio"]

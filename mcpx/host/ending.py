@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import signal
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator
 
     from mcpx.gateway.gateway import Gateway
-    from mcpx.settings import Limits
 
 log = logging.getLogger("mcpx.host")
 
@@ -23,14 +22,19 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Budget(NamedTuple):
     """The time that mcpx has to end in, and what of it is not for answers that are owed."""
 
-    limit: Callable[[Limits], float]
+    limit: Literal["exit_budget_eof", "exit_budget_signal", "exit_budget_server"]
     ladder: float  # for the upstreams' shutdown ladder, with the last 0.3 s of it for SIGKILL
     flush: float  # what a host that is slow to read gets for the last answers
 
+    def whole(self, gateway: Gateway) -> float:
+        """The seconds that this gateway's settings give."""
+        seconds: float = getattr(gateway.settings.limits, self.limit)
+        return seconds
 
-STDIO_EOF = Budget(lambda limits: limits.exit_budget_eof, ladder=0.8, flush=0.1)
-STDIO_SIGNAL = Budget(lambda limits: limits.exit_budget_signal, ladder=0.5, flush=0.1)
-SERVER = Budget(lambda limits: limits.exit_budget_server, ladder=2.0, flush=0.5)
+
+STDIO_EOF = Budget("exit_budget_eof", ladder=0.8, flush=0.1)
+STDIO_SIGNAL = Budget("exit_budget_signal", ladder=0.5, flush=0.1)
+SERVER = Budget("exit_budget_server", ladder=2.0, flush=0.5)
 
 
 class Ending:
@@ -53,7 +57,7 @@ class Ending:
         """The end begins, or is hastened: set when it must be over, and say how long what is owed may take."""
         assert self._gateway is not None
         budget = self._hastened if self._signalled else self._alone
-        whole = budget.limit(self._gateway.settings.limits)
+        whole = budget.whole(self._gateway)
         self._bring_forward(whole)
         return max(0.0, whole - budget.ladder - budget.flush)
 
@@ -61,7 +65,7 @@ class Ending:
         """Take a signal; say whether it is a second one, which forces."""
         again, self._signalled = self._signalled, True
         if self._gateway is not None:
-            self._bring_forward(0.0 if again else self._hastened.limit(self._gateway.settings.limits))
+            self._bring_forward(0.0 if again else self._hastened.whole(self._gateway))
         self.stop.set()
         return again
 

@@ -236,7 +236,7 @@ class Connection:
         if self.noise_count <= NOISE_SHOWN:
             shown = _shorten(line)
             self.noise.append(shown)
-            log.warning("[%s] wrote a line to stdout that is no MCP message, skipped: %s", self.server, shown)
+            log.warning("[%s] wrote a line that is no MCP message, skipped: %s", self.server, shown)
 
 
 @asynccontextmanager

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import trio
 
-from mcpx.errors import SpawnError, UpstreamGone, UpstreamStartError
+from mcpx.errors import ConnectError, SpawnError, UpstreamGone, UpstreamStartError
 from mcpx.settings import server_environment
 from mcpx.transports.crew import open_crew
 from mcpx.transports.ladder import ExitPlan
 from mcpx.transports.process import open_process
+from mcpx.transports.sockets import connect
+from mcpx.transports.streams import open_line_channel
 from mcpx.transports.watcher import Watcher, open_watcher
 from mcpx.upstream.connection import Connection, open_connection
 from mcpx.upstream.probe import Agreement, DiedOnProbe, Opener, plan
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from mcpx.settings import Limits, ServerSettings
     from mcpx.transports.channel import Channel
     from mcpx.transports.process import ServerProcess
+    from mcpx.transports.sockets import ServerStream
     from mcpx.upstream.call import Asker, News
     from mcpx.upstream.eras import Memory
 
@@ -98,7 +102,7 @@ async def open_session(
     opening_plan = plan(server.protocol, memory.value, limits.probe_delay)
     async with AsyncExitStack() as stack:
         while True:
-            connection = await stack.enter_async_context(_open_link(server, surroundings))
+            connection = await stack.enter_async_context(_open_link(server, surroundings, deadline))
             opener = Opener(
                 connection,
                 opening_plan,
@@ -136,19 +140,22 @@ async def _open_in_time(server: ServerSettings, opener: Opener, deadline: float)
     raise UpstreamStartError(
         server.name,
         f"The server did not open a session within {server.limits.start_timeout:g} s. Raise startTimeout if it needs "
-        "longer, for example to be downloaded first" + _hint(server) + ".",
+        f"longer{_hint(server)}.",
     )
 
 
 def _hint(server: ServerSettings) -> str:
-    """The other cause of a server that hangs: it misses what a shell would have given it."""
-    if server.inherit_env is True or server.command is None:
+    """Why a process may need longer, and the other cause of one that hangs: it misses what a shell would give it."""
+    if server.command is None:
         return ""
-    return '; if it hangs on a proxy or a certificate, let it have their variables with "inheritEnv"'
+    download = ", for example to be downloaded first"
+    if server.inherit_env is True:
+        return download
+    return download + '; if it hangs on a proxy or a certificate, let it have their variables with "inheritEnv"'
 
 
 @asynccontextmanager
-async def _open_link(server: ServerSettings, surroundings: Surroundings) -> AsyncGenerator[Connection]:
+async def _open_link(server: ServerSettings, surroundings: Surroundings, deadline: float) -> AsyncGenerator[Connection]:
     """The connection to one run of a server, whatever carries it."""
     if server.builtin is not None:
         if server.builtin not in surroundings.builtins:
@@ -167,9 +174,46 @@ async def _open_link(server: ServerSettings, surroundings: Surroundings) -> Asyn
             crew.start_soon(_end_if_lost, process, connection, name=f"end of {server.name}")
             yield connection
     else:
+        scheme = urlsplit(server.url or "").scheme
+        if scheme not in _SCHEMES:
+            served = " and ".join(f"{name}://" for name in _SCHEMES)
+            raise UpstreamStartError(
+                server.name, f"{scheme}:// servers are not served yet by this version; {served} are, and a command."
+            )
+        async with _SCHEMES[scheme](server, deadline) as connection:
+            yield connection
+
+
+@asynccontextmanager
+async def _open_socket(server: ServerSettings, deadline: float) -> AsyncGenerator[Connection]:
+    """Newline-delimited messages over a socket that the server listens on."""
+    assert server.url is not None
+    stream: ServerStream | None = None
+    try:
+        with trio.move_on_at(deadline):
+            stream = await connect(server.url)
+    except ConnectError as error:
+        raise UpstreamStartError(server.name, str(error)) from None
+    if stream is None:
         raise UpstreamStartError(
-            server.name, "HTTP servers are not served yet by this version; give a command instead of a url."
+            server.name, f"The server could not be connected to within {server.limits.start_timeout:g} s."
         )
+
+    async def describe_end() -> str:
+        return stream.describe_end()
+
+    async with (
+        open_line_channel(stream, stream, max_frame=server.limits.max_frame) as channel,
+        open_connection(server.name, channel, describe_end) as connection,
+    ):
+        yield connection
+
+
+# What carries the messages of a server at a URL, by the scheme of that.
+_SCHEMES: dict[str, Callable[[ServerSettings, float], AbstractAsyncContextManager[Connection]]] = {
+    "unix": _open_socket,
+    "tcp": _open_socket,
+}
 
 
 @asynccontextmanager

@@ -76,6 +76,13 @@ def test_a_named_file_gives_a_command_its_limits(folder: Path) -> None:
     assert chosen.settings == settings(folder, expected)
 
 
+@pytest.mark.parametrize(
+    ("url", "name"), [("unix:///run/mcp.sock", "mcp"), ("tcp://127.0.0.1:7000", "127.0.0.1"), ("tcp://[::1]:7", "::1")]
+)
+def test_an_address_on_the_spot_has_a_name(folder: Path, url: str, name: str) -> None:
+    assert choose(url, None, None).settings.servers == (ServerSettings(name=name, url=url, passthrough=True),)
+
+
 def test_a_url_is_a_server_passed_through(folder: Path) -> None:
     expected = ServerSettings(name="example.com", url="https://example.com/mcp", passthrough=True)
     chosen = choose("https://example.com/mcp", None, None)

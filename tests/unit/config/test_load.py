@@ -148,7 +148,9 @@ def test_each_protocol(tmp_path: Path, protocol: str) -> None:
     assert server.protocol == protocol
 
 
-@pytest.mark.parametrize("url", ["unix:///run/mcp.sock", "tcp://localhost:7000", "http://[::1]:80/mcp"])
+@pytest.mark.parametrize(
+    "url", ["unix:///run/mcp.sock", "unix:///a%3Fb", "tcp://localhost:7000", "tcp://[::1]:7000/", "http://[::1]:80/mcp"]
+)
 def test_other_addresses(tmp_path: Path, url: str) -> None:
     [server] = read(tmp_path, {"mcpServers": {"a": {"url": url}}}).settings.servers
     assert server.url == url
@@ -266,6 +268,9 @@ def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
 _VALID_PROTOCOLS = ", ".join(("auto", "legacy", "modern", *SUPPORTED))
 _VALID_TYPES = "stdio, http, streamable-http, streamableHttp, streamable_http, sse, ws, websocket"
 _VALID_SCHEMES = "http://, https://, ws://, wss://, unix://, tcp://"
+_VALID_UNIX, _VALID_TCP = "valid is unix:///PATH", "valid is tcp://HOST:PORT"
+_NO_CREDENTIALS = "cannot hold a user name or password, as there is nothing to send them in"
+_NO_QUERY = 'holds no query or fragment ("?" in a path is written %3F, "#" is %23)'
 
 
 @pytest.mark.parametrize(
@@ -332,8 +337,23 @@ _VALID_SCHEMES = "http://, https://, ws://, wss://, unix://, tcp://"
         ({"url": "http:///mcp"}, ["url: a http:// URL needs a host"]),
         ({"url": "http://user:s3cret@[h/"}, ["url: is not a URL"]),
         ({"url": "http://h:99999/"}, ["url: is not a URL"]),
-        ({"url": "unix://"}, ["url: a unix:// URL needs a path"]),
-        ({"url": "tcp://h"}, ["url: a tcp:// URL needs a port"]),
+        ({"url": "unix://"}, [f"url: a unix:// URL needs a path; {_VALID_UNIX}"]),
+        ({"url": "unix:///"}, [f"url: a unix:// URL needs a path; {_VALID_UNIX}"]),
+        ({"url": "unix://run/mcp.sock"}, [f"url: a unix:// URL has no host, so three slashes; {_VALID_UNIX}"]),
+        ({"url": "unix:///run/%00"}, [f"url: a unix:// URL must not hold a NUL character; {_VALID_UNIX}"]),
+        ({"url": "unix:///run/a?b"}, [f"url: a unix:// URL {_NO_QUERY}; {_VALID_UNIX}"]),
+        ({"url": "unix://user:s3cret@/run/a"}, [f"url: a unix:// URL {_NO_CREDENTIALS}; {_VALID_UNIX}"]),
+        ({"url": "tcp://h"}, [f"url: a tcp:// URL needs a port; {_VALID_TCP}"]),
+        ({"url": "tcp://h:0"}, [f"url: a tcp:// URL needs a port; {_VALID_TCP}"]),
+        ({"url": "tcp://:80"}, [f"url: a tcp:// URL needs a host; {_VALID_TCP}"]),
+        ({"url": "tcp://h:80/mcp"}, [f"url: a tcp:// URL has no path; {_VALID_TCP}"]),
+        ({"url": "tcp://h:80#s3cret"}, [f"url: a tcp:// URL {_NO_QUERY}; {_VALID_TCP}"]),
+        ({"url": "tcp://user@h:80"}, [f"url: a tcp:// URL {_NO_CREDENTIALS}; {_VALID_TCP}"]),
+        ({"url": "tls://h:80"}, [f'url: "tls" is not a valid scheme; valid are {_VALID_SCHEMES}']),
+        (
+            {"url": "tcp://h:80", "type": "http"},
+            ['url: tcp:// does not go with type "http"; valid is http:// or https://'],
+        ),
         ({"url": "http://h/", "headers": "X: y"}, ["headers: must be an object of strings, not a string"]),
         ({"url": "http://h/", "headers": {"a b": "x"}}, ['headers: "a b": not a valid name of an HTTP header']),
         ({"url": "http://h/", "headers": {"X": "a\r\nY: b"}}, ["headers.X: must not hold a line break"]),
@@ -548,6 +568,10 @@ def test_a_server_s_limits_must_fit_the_general_ones(tmp_path: Path) -> None:
             'server "a": cwd: there is no shell to make a folder of "~"; write "${HOME}"',
         ),
         ({"mcpServers": {"a": {"url": "http://h/", "cwd": "/"}}}, 'server "a": cwd: has no effect beside "url"'),
+        (
+            {"mcpServers": {"a": {"url": "tcp://h:1", "headers": {}}}},
+            'server "a": headers: has no effect with a tcp:// URL',
+        ),
         ({"mcpServers": {"a": {"command": "x", "headers": {}}}}, 'server "a": headers: has no effect beside "command"'),
     ],
 )

@@ -1,0 +1,111 @@
+"""Serving any number of hosts on a Unix socket, each on a connection of its own."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from mcpx.host.connection import serve_channel
+from mcpx.host.ending import SERVER, Ending, open_ending
+from mcpx.transports.sockets import open_unix_listener
+from mcpx.transports.streams import open_line_channel
+
+if TYPE_CHECKING:
+    from mcpx.gateway.gateway import Gateway
+
+log = logging.getLogger("mcpx.host")
+
+# A host that has closed its side may still read: what it is owed gets as long as on stdio, where most of the exit
+# budget is for it. Nobody tells a host that has gone altogether from one that only has no more to say.
+DRAIN = 0.8
+
+# What accepting fails with while there is no room in the process or system for one more connection, which goes on to
+# wait.
+FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+FULL_PAUSE = 0.1  # seconds until the next try; nothing tells of room
+# A connection that ended before it was accepted.
+LOST = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.ECONNRESET, errno.EPERM})
+
+
+async def serve_socket(gateway: Gateway, path: str, ending: Ending | None = None) -> None:
+    """Serve hosts on a Unix socket at ``path`` until SIGTERM, SIGINT, or ``ending.stop``.
+
+    The socket is this user's alone, and its file is removed as soon as the end begins. Sets ``gateway.exit_plan.end``
+    by ``exitBudget.server`` then, and returns with the answers that were owed written, as far as there was time;
+    leaving the gateway is what ends the upstreams. ``ending`` is as for ``serve_stdio``. Raises ``McpxError`` where the
+    path cannot be listened on.
+    """
+    if ending is None:
+        async with open_ending() as ending:
+            await serve_socket(gateway, path, ending)
+        return
+    ending.plan_for(gateway, alone=SERVER, hastened=SERVER)
+    hosts = _Hosts(gateway, ending)
+    async with trio.open_nursery() as connections:
+        async with open_unix_listener(path) as listener, trio.open_nursery() as listening:
+            listening.start_soon(hosts.accept, listener, connections)
+            log.info("listening on %s", path)
+            await ending.stop.wait()
+            listening.cancel_scope.cancel()
+        ending.drain()  # also where there is no host whose connection would begin the end
+
+
+class _Hosts:
+    """The hosts that are connected to one socket."""
+
+    def __init__(self, gateway: Gateway, ending: Ending) -> None:
+        self._gateway = gateway
+        self._ending = ending
+        self._limits = gateway.settings.limits
+        self._names = (f"socket {number}" for number in itertools.count(1))
+        self._connected = 0
+        self._refused = 0  # since there was last room
+
+    async def accept(self, listener: trio.SocketListener, connections: trio.Nursery) -> None:
+        """Take in hosts, and have each served by a task of ``connections``, until cancelled."""
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                if error.errno in FULL:
+                    log.error("No more hosts can connect for now: %s", error.strerror)
+                    await trio.sleep(FULL_PAUSE)
+                elif error.errno not in LOST:
+                    raise
+                continue
+            if self._connected < self._limits.max_connections:
+                self._connected += 1
+                connections.start_soon(self._serve, stream, next(self._names))
+            else:
+                await trio.aclose_forcefully(stream)
+                self._note_refusal()
+
+    async def _serve(self, stream: trio.SocketStream, name: str) -> None:
+        try:
+            async with open_line_channel(
+                stream, stream, max_frame=self._limits.max_frame, flush_limit=SERVER.flush
+            ) as channel:
+                log.debug("Host %s: connected", name)
+                await serve_channel(self._gateway, channel, host=name, drain=self._drain, stop=self._ending.stop)
+            log.debug("Host %s: disconnected", name)
+        finally:
+            self._connected -= 1
+            self._note_room()
+
+    def _drain(self) -> float:
+        """How long what is owed may take: as the exit has it once that has begun, else as for a host that left."""
+        return self._ending.drain() if self._ending.stop.is_set() else DRAIN
+
+    def _note_refusal(self) -> None:
+        if not self._refused:
+            log.warning("A host was refused: %d are connected already (maxConnections)", self._connected)
+        self._refused += 1
+
+    def _note_room(self) -> None:
+        if self._refused > 1:
+            log.warning("So were %d more, until now", self._refused - 1)
+        self._refused = 0
