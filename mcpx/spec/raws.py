@@ -65,7 +65,7 @@ def text_of(raw: Raw) -> str:
 
 def without(members: dict[str, Raw], *names: str) -> dict[str, Raw]:
     """The members but for some; the very same object where it has none of them."""
-    if not any(name in members for name in names):
+    if members.keys().isdisjoint(names):
         return members
     return {key: value for key, value in members.items() if key not in names}
 

@@ -58,12 +58,11 @@ class PendingCall:
         self._cancellable = cancellable
         self._idle = idle
         self._total = total
-        self._deadline = 0.0
-        self._progressed = 0.0
         self._events: deque[Event | Raw | Exception] = deque()
         self._wake: trio.Event | None = None
         self._done = False
         self.id: int | None = None  # None until it was sent
+        self._start_clock()
 
     def __enter__(self) -> Self:
         return self
@@ -76,20 +75,11 @@ class PendingCall:
             self._connection.abandon(self.id, "The request was cancelled", tell=self._cancellable)
 
     async def send(self) -> None:
-        """Send the request. It counts as issued from the moment its frame is queued, never half.
-
-        Raises ``UpstreamTimeout`` where the server reads so little that it could not even be queued in time.
+        """Send the request, waiting while the server is behind. It counts as issued from the moment its frame is
+        queued, never half, and its limits count from then.
         """
-        limit = min(self._idle, self._total)
-        with trio.move_on_after(limit):
-            self.id = await self._connection.issue(self, self._build)
-        if self.id is None:
-            raise UpstreamTimeout(
-                self._connection.server,
-                f"The server did not read what it was sent before within {limit:g} s, so the request was not sent.",
-            )
-        self._progressed = now = trio.current_time()
-        self._deadline = now + self._total
+        self.id = await self._connection.issue(self, self._build)
+        self._start_clock()
 
     def put(self, event: Event) -> None:
         """Take an event from the reader; never blocks."""
@@ -110,21 +100,29 @@ class PendingCall:
         """The next event, or the result as raw JSON. Sends the request on first use.
 
         Raises what ended the call (``RpcError``, ``UpstreamGone``), or ``UpstreamTimeout`` after it was cancelled
-        upstream.
+        upstream, or where the server reads so little that it could not even be queued in time.
         """
-        if self.id is None:
-            await self.send()
         while not self._events:
-            deadline = min(self._progressed + self._idle, self._deadline)
-            self._wake = trio.Event()
-            with trio.move_on_at(deadline):
-                await self._wake.wait()
-            if not self._events and trio.current_time() >= min(self._progressed + self._idle, self._deadline):
+            with trio.move_on_at(self._expiry):
+                if self.id is None:
+                    await self.send()
+                if not self._events:
+                    self._wake = trio.Event()
+                    await self._wake.wait()
+            if not self._events and trio.current_time() >= self._expiry:
                 raise self._time_out()
         event = self._events.popleft()
         if isinstance(event, Exception):
             raise event
         return event
+
+    @property
+    def _expiry(self) -> float:
+        return min(self._progressed + self._idle, self._deadline)
+
+    def _start_clock(self) -> None:
+        self._progressed = now = trio.current_time()
+        self._deadline = now + self._total
 
     def _notify(self) -> None:
         if self._wake is not None:
@@ -132,13 +130,15 @@ class PendingCall:
             self._wake = None
 
     def _time_out(self) -> UpstreamTimeout:
-        assert self.id is not None
-        self._done = True
         capped = trio.current_time() >= self._deadline
         limit = self._total if capped else self._idle
-        what = "did not finish within" if capped else "neither answered nor reported progress for"
-        self._connection.abandon(self.id, f"Timed out after {limit:g} s", tell=self._cancellable)
-        return UpstreamTimeout(
-            self._connection.server,
-            f"The server {what} {limit:g} s and the request was cancelled. Raise callTimeout if it needs longer.",
-        )
+        if self.id is None:
+            reason = f"The server did not read what it was sent before within {limit:g} s, so the request was not sent."
+        else:
+            self._done = True
+            self._connection.abandon(self.id, f"Timed out after {limit:g} s", tell=self._cancellable)
+            what = "did not finish within" if capped else "neither answered nor reported progress for"
+            reason = (
+                f"The server {what} {limit:g} s and the request was cancelled. Raise callTimeout if it needs longer."
+            )
+        return UpstreamTimeout(self._connection.server, reason)
