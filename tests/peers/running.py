@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from mcpx.spec.revisions import LATEST_MODERN
 from tests.peers.environments import HERE, SCRIPTS
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ HOSTS = {
     "py1": ("py1_client.py", "legacy", None),
     "py2-legacy": ("py2_client.py", "legacy", None),
     "py2-auto": ("py2_client.py", "auto", None),
-    "py2-modern": ("py2_client.py", "2026-07-28", None),
+    "py2-modern": ("py2_client.py", LATEST_MODERN, None),
     "ts2-legacy": ("ts2_client.mjs", "legacy", None),
     "ts2-auto": ("ts2_client.mjs", "auto", None),
-    "ts2-modern": ("ts2_client.mjs", "2026-07-28", None),
+    "ts2-modern": ("ts2_client.mjs", LATEST_MODERN, None),
     "ts1-32": ("ts1_client.mjs", "legacy", "sdk-1-32"),
     "ts1-22": ("ts1_client.mjs", "legacy", "sdk-1-22"),
 }

@@ -7,69 +7,15 @@ from typing import Any
 
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
-from mcp.types import PromptReference, ResourceTemplateReference
-from tour import Plan, Stopwatch, block_text, plan, recorded, report
+from tour import Plan, Stopwatch, plan, recorded, report, tour, wire
 
 
-async def refusal(call: Any) -> dict[str, Any]:
-    """What a call that names nothing gets: the error's code and message, or the tool error's text."""
-    try:
-        result = await call
-    except MCPError as error:
-        return {"code": error.code, "message": error.message}
-    return {"isError": result.is_error, "message": block_text(result)}
-
-
-async def tour(client: Client, plan: Plan) -> dict[str, Any]:
-    tools = (await client.list_tools()).tools
-    prompts = (await client.list_prompts()).prompts
-    resources = (await client.list_resources()).resources
-    templates = (await client.list_resource_templates()).resource_templates
-    echo = await client.call_tool(plan.named("echo"), {"text": "grüße, 世界 \u2028 end"})
-    add = await client.call_tool(plan.named("add"), {"a": 2**40, "b": 2})
-    progress: list[Any] = []
-
-    async def on_progress(done: float, total: float | None, message: str | None) -> None:
-        progress.append([done, total, message])
-
-    slow = await client.call_tool(plan.named("slow"), {"steps": 3, "pause": 0.05}, progress_callback=on_progress)
-    fail = await client.call_tool(plan.named("fail"), {})
-    unknown = await refusal(client.call_tool(plan.named("nothing"), {}))
-    motto = await client.read_resource(plan.uri("peer://motto"))
-    notes = await client.read_resource(plan.uri("peer://notes/probes"))
-    prompt = await client.get_prompt(plan.named("greet"), {"name": "Ada"})
-    names = await client.complete(
-        PromptReference(type="ref/prompt", name=plan.named("greet")), {"name": "name", "value": "A"}
-    )
-    topics = await client.complete(
-        ResourceTemplateReference(type="ref/resource", uri=plan.uri("peer://notes/{topic}")),
-        {"name": "topic", "value": "pro"},
-    )
-    call = asyncio.ensure_future(client.call_tool(plan.named("never"), {}))
+async def cancelled_call(client: Client, name: str) -> None:
+    """Call and cancel; this SDK tells the server."""
+    call = asyncio.ensure_future(client.call_tool(name, {}))
     await recorded("called")
     call.cancel()
     await recorded("cancelled")
-    again = await client.call_tool(plan.named("echo"), {"text": "still here"})
-    return {
-        "tools": [tool.name for tool in tools],
-        "add_schema": next((t.output_schema for t in tools if t.name == plan.named("add")), None),
-        "prompts": [prompt.name for prompt in prompts],
-        "resources": [str(resource.uri) for resource in resources],
-        "templates": [template.uri_template for template in templates],
-        "echo": block_text(echo),
-        "add": add.structured_content,
-        "add_text": block_text(add),
-        "slow": block_text(slow),
-        "progress": progress,
-        "fail": {"isError": fail.is_error, "message": block_text(fail)},
-        "unknown": unknown,
-        "motto": [[str(content.uri), content.text] for content in motto.contents],
-        "notes": [[str(content.uri), content.text] for content in notes.contents],
-        "prompt": [message.content.text for message in prompt.messages],
-        "names": names.completion.values,
-        "topics": topics.completion.values,
-        "again": block_text(again),
-    }
 
 
 async def visit(client: Client, calls: list[Any]) -> dict[str, Any]:
@@ -86,18 +32,22 @@ async def visit(client: Client, calls: list[Any]) -> dict[str, Any]:
         "prompts": [prompt.name for prompt in prompts],
         "resources": [str(resource.uri) for resource in resources],
         "templates": [template.uri_template for template in templates],
-        "results": [result.model_dump(mode="json", by_alias=True, exclude_none=True) for result in results],
+        "results": [wire(result) for result in results],
     }
 
 
 async def main(plan: Plan) -> None:
     server = StdioServerParameters(command=plan.command, args=plan.args, env=plan.env)
     async with Client(server, mode=plan.mode, read_timeout_seconds=30) as client:
+        if plan.visit is None:
+            seen = await tour(client, plan, error=MCPError, cancelled_call=lambda name: cancelled_call(client, name))
+        else:
+            seen = await visit(client, plan.visit)
         findings = {
             "protocol": client.protocol_version,
             "server": client.server_info.name if client.server_info else None,
             "instructions": client.instructions,
-            **(await tour(client, plan) if plan.visit is None else await visit(client, plan.visit)),
+            **seen,
         }
         closing = Stopwatch()
     report(**findings, closed=closing.read())

@@ -1,4 +1,4 @@
-"""What the Python clients share: their arguments, the record they wait on, and the one line they report."""
+"""What the Python clients share: their arguments, the tour itself, and the one line they report."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
+from mcp.types import PromptReference, ResourceTemplateReference
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 PATIENCE = 20.0  # seconds; a client that waits longer for a server's record has failed
 
@@ -48,10 +52,88 @@ async def recorded(word: str) -> None:
             await anyio.sleep(0.01)
 
 
-def block_text(result: Any) -> str:
+def wire(result: Any) -> dict[str, Any]:
+    """A result as it is on the wire, whatever its SDK calls the fields."""
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def block_text(result: dict[str, Any]) -> str:
     """The text of a result whose content is one text block."""
-    (block,) = result.content
-    return block.text
+    (block,) = result["content"]
+    return block["text"]
+
+
+async def refusal(call: Awaitable[Any], error: type[Any]) -> dict[str, Any]:
+    """What a call that names nothing gets: the error's code and message, or the tool error's text."""
+    try:
+        result = wire(await call)
+    except error as refused:
+        return {"code": refused.error.code, "message": refused.error.message}
+    return {"isError": result["isError"], "message": block_text(result)}
+
+
+async def tour(
+    client: Any,
+    plan: Plan,
+    *,
+    error: type[Exception],
+    cancelled_call: Callable[[str], Awaitable[None]],
+    as_uri: Callable[[str], Any] = str,
+) -> dict[str, Any]:
+    """List and use everything. The keywords are what the SDKs differ in: what they raise, how a call of a tool is
+    cancelled, what a URI is.
+    """
+    tools = wire(await client.list_tools())["tools"]
+    prompts = wire(await client.list_prompts())["prompts"]
+    resources = wire(await client.list_resources())["resources"]
+    templates = wire(await client.list_resource_templates())["resourceTemplates"]
+    echo = wire(await client.call_tool(plan.named("echo"), {"text": "grüße, 世界 \u2028 end"}))
+    add = wire(await client.call_tool(plan.named("add"), {"a": 2**40, "b": 2}))
+    progress: list[Any] = []
+
+    async def on_progress(done: float, total: float | None, message: str | None) -> None:
+        progress.append([done, total, message])
+
+    steps = {"steps": 3, "pause": 0.05}
+    slow = wire(await client.call_tool(plan.named("slow"), steps, progress_callback=on_progress))
+    fail = wire(await client.call_tool(plan.named("fail"), {}))
+    unknown = await refusal(client.call_tool(plan.named("nothing"), {}), error)
+    motto = wire(await client.read_resource(as_uri(plan.uri("peer://motto"))))
+    notes = wire(await client.read_resource(as_uri(plan.uri("peer://notes/probes"))))
+    prompt = wire(await client.get_prompt(plan.named("greet"), {"name": "Ada"}))
+    names = wire(
+        await client.complete(
+            PromptReference(type="ref/prompt", name=plan.named("greet")), {"name": "name", "value": "A"}
+        )
+    )
+    topics = wire(
+        await client.complete(
+            ResourceTemplateReference(type="ref/resource", uri=plan.uri("peer://notes/{topic}")),
+            {"name": "topic", "value": "pro"},
+        )
+    )
+    await cancelled_call(plan.named("never"))
+    again = wire(await client.call_tool(plan.named("echo"), {"text": "still here"}))
+    return {
+        "tools": [tool["name"] for tool in tools],
+        "add_schema": next((tool.get("outputSchema") for tool in tools if tool["name"] == plan.named("add")), None),
+        "prompts": [prompt["name"] for prompt in prompts],
+        "resources": [resource["uri"] for resource in resources],
+        "templates": [template["uriTemplate"] for template in templates],
+        "echo": block_text(echo),
+        "add": add.get("structuredContent"),
+        "add_text": block_text(add),
+        "slow": block_text(slow),
+        "progress": progress,
+        "fail": {"isError": fail["isError"], "message": block_text(fail)},
+        "unknown": unknown,
+        "motto": [[content["uri"], content["text"]] for content in motto["contents"]],
+        "notes": [[content["uri"], content["text"]] for content in notes["contents"]],
+        "prompt": [message["content"]["text"] for message in prompt["messages"]],
+        "names": names["completion"]["values"],
+        "topics": topics["completion"]["values"],
+        "again": block_text(again),
+    }
 
 
 class Stopwatch:
