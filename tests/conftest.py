@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from tests.support.running import plain_failures
 from tests.support.stage import Stage
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function; a failure comes out of the groups that nurseries wrap it in."""
+    """Run a test that is a coroutine function."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     marker = pyfuncitem.get_closest_marker("deadline")
@@ -33,13 +34,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         with trio.fail_after(marker.args[0] if marker else DEADLINE):
             await pyfuncitem.obj(**arguments)
 
-    try:
+    with plain_failures():
         trio.run(main)
-    except BaseExceptionGroup as group:
-        failure: BaseException = group
-        while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
-            failure = failure.exceptions[0]
-        raise failure from None  # the group says nothing more
     return True
 
 

@@ -12,6 +12,7 @@ import trio.testing
 
 from mcpx.spec import meta
 from mcpx.spec.revisions import LATEST_MODERN
+from tests.support.running import run_in_virtual_time
 from tests.support.schemas import validate
 
 if TYPE_CHECKING:
@@ -25,16 +26,6 @@ META: dict[str, Any] = {
     meta.CLIENT_CAPABILITIES: {},
     meta.CLIENT_INFO: {"name": "talk", "version": "1"},
 }
-
-
-def in_virtual_time(main: Callable[[], Awaitable[None]]) -> None:
-    """Run a test; whenever all its tasks wait, the clock jumps to the next deadline. One that hangs fails."""
-
-    async def bounded() -> None:
-        with trio.fail_after(1000):
-            await main()
-
-    trio.run(bounded, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 class Host:
@@ -126,4 +117,4 @@ def run(app: App, script: Callable[[Host], Awaitable[None]]) -> None:
         async with talk(app) as host:
             await script(host)
 
-    in_virtual_time(main)
+    run_in_virtual_time(main)

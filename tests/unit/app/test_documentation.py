@@ -16,7 +16,8 @@ from mcpx.settings import ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_MODERN
 from mcpx.upstream.call import Asker, Reply, Request
 from mcpx.wire.frames import to_raw
-from tests.unit.app.talk import Host, in_virtual_time, run
+from tests.support.running import run_in_virtual_time
+from tests.unit.app.talk import Host, run
 
 PAGE = Path(__file__).parents[3] / "docs" / "embedding-servers.md"
 
@@ -62,7 +63,7 @@ def test_the_test_on_the_page_works(page: dict[str, Any]) -> None:
     async def main() -> None:
         found.extend(await page["tools"]())
 
-    in_virtual_time(main)
+    run_in_virtual_time(main)
     assert found == ["write_note", "read_note", "count_words", "tidy"]
 
 

@@ -15,7 +15,8 @@ from mcpx.spec import meta
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from mcpx.transports.channel import Oversize
 from mcpx.transports.memory import memory_channel_pair
-from tests.unit.app.talk import META, Host, in_virtual_time, run, talk
+from tests.support.running import run_in_virtual_time
+from tests.unit.app.talk import META, Host, run, talk
 
 INFO = {"name": "test", "version": "2"}
 
@@ -395,7 +396,7 @@ def test_the_other_end_closing_ends_the_app() -> None:
                 await trio.testing.wait_all_tasks_blocked()
                 near.close()
 
-    in_virtual_time(main)
+    run_in_virtual_time(main)
     assert waiting.log == ["x began", "x cancelled"]
 
 
@@ -451,4 +452,4 @@ def test_two_channels_of_one_app_are_two_conversations() -> None:
             assert (await one.answer(1))["result"]["content"][0]["text"] == "one"
             await two.silence()
 
-    in_virtual_time(main)
+    run_in_virtual_time(main)

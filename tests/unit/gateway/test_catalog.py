@@ -2,107 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 import trio
-from msgspec import Raw
 
 from mcpx.errors import RpcError, UnknownItem, UpstreamError
-from mcpx.gateway import Gateway, open_gateway
+from mcpx.gateway import open_gateway
 from mcpx.settings import Limits, ServerSettings, Settings
-from mcpx.spec.revisions import LATEST_LEGACY
-from mcpx.upstream.call import Asker, Change, Reply, Request
-from tests.unit.upstream.fakes import FakeServer, discovered, initialized, run, surroundings
+from tests.support.running import run_in_virtual_time
+from tests.unit.gateway.fakes import HOST, Scripted, call, gateway_of, names_of, tool
+from tests.unit.upstream.fakes import FakeServer, discovered, surroundings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-Play = "Callable[[FakeServer, dict[str, Any]], Awaitable[None] | None]"
-HOST = Asker("host")
-
-
-def tool(name: str) -> dict[str, Any]:
-    return {"name": name, "inputSchema": {"type": "object"}}
-
-
-class Scripted:
-    """A legacy server in memory: handlers by method, and how often each method came."""
-
-    def __init__(self, *, changes: bool = False, delay: float = 0, refuse: bool = False, **handlers: Any) -> None:
-        self.handlers = {name.replace("_", "/"): handler for name, handler in handlers.items()}
-        self.changes = changes
-        self.delay = delay
-        self.refuse = refuse
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.server: FakeServer | None = None
-
-    def count(self, method: str) -> int:
-        return sum(1 for name, _ in self.asked if name == method)
-
-    async def play(self, server: FakeServer) -> None:
-        self.server = server
-        await trio.sleep(self.delay)
-        while True:
-            frame = await server.take()
-            method, params = frame["method"], frame.get("params", {})
-            self.asked.append((method, params))
-            if method == "server/discover" or self.refuse:
-                server.refuse(frame, -32601)
-            elif method == "initialize":
-                capability = {"listChanged": True} if self.changes else {}
-                capabilities = {"tools": capability, "prompts": capability, "resources": capability, "completions": {}}
-                server.answer(frame, initialized(capabilities=capabilities, instructions="Be kind."))
-            elif "id" in frame:
-                handler = self.handlers.get(method)
-                if handler is None:
-                    server.refuse(frame, -32601)
-                else:
-                    server.answer(frame, handler(params) if callable(handler) else handler)
-
-    def announce(self, method: str) -> None:
-        assert self.server is not None
-        self.server.say(method=method)
-
-
-@asynccontextmanager
-async def gateway_of(passthrough: tuple[str, ...] = (), **servers: Scripted) -> AsyncGenerator[Gateway]:
-    """A gateway in front of these servers, with a list timeout of 10 s."""
-    settings = Settings(
-        servers=tuple(
-            ServerSettings(name=name, builtin=name, passthrough=name in passthrough)  # type: ignore[arg-type]
-            for name in servers
-        ),
-        limits=Limits(list_timeout=10, page_size=3),
-    )
-    builtins = {name: surroundings(server.play).builtins["demo"] for name, server in servers.items()}
-    async with open_gateway(settings, builtins=builtins) as gateway:
-        try:
-            yield gateway
-        finally:
-            pass
-
-
-async def names_of(gateway: Gateway, kind: Any = "tools", asker: Asker = HOST) -> list[str]:
-    """The names of a whole list, page by page."""
-    found: list[str] = []
-    cursor: str | None = None
-    while True:
-        page = await gateway.list(kind, asker, cursor)
-        found += [msgspec.json.decode(item)["name"] for part in page.parts for item in part.items]
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
-
-
-async def call(gateway: Gateway, method: str, **params: Any) -> Reply:
-    raw = {name: Raw(msgspec.json.encode(value)) for name, value in params.items()}
-    with gateway.exchange(Request(method, raw, LATEST_LEGACY, HOST)) as exchange:
-        while not isinstance(event := await exchange.next(), Reply):
-            pass
-        return event
+    from mcpx.upstream.call import Change
 
 
 def test_every_page_is_followed_and_the_order_is_the_configurations_then_the_servers() -> None:
@@ -118,7 +31,7 @@ def test_every_page_is_followed_and_the_order_is_the_configurations_then_the_ser
         ) as gateway:
             assert await names_of(gateway) == ["two__a", "two__b", "two__c", "one__z"]
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 @pytest.mark.parametrize("cursors", [["x", "x"], ["x", "y", "x"], ["", ""]])
@@ -130,7 +43,7 @@ def test_pages_that_go_round_in_a_circle_end(cursors: list[str]) -> None:
         async with gateway_of(one=server) as gateway:
             assert await names_of(gateway) == ["one__a"]
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_endless_pages_end_at_the_limit() -> None:
@@ -143,7 +56,7 @@ def test_endless_pages_end_at_the_limit() -> None:
         async with gateway_of(one=server) as gateway:
             assert len(await names_of(gateway)) == Limits().max_pages
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_bad_cursor_is_invalid_params_and_starts_nothing() -> None:
@@ -156,7 +69,7 @@ def test_a_bad_cursor_is_invalid_params_and_starts_nothing() -> None:
                 assert caught.value.code == -32602
             assert server.asked == []
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_list_waits_a_bounded_time_and_a_late_server_is_announced() -> None:
@@ -176,7 +89,7 @@ def test_a_list_waits_a_bounded_time_and_a_late_server_is_announced() -> None:
                 assert [change.kind for change in changes] == ["tools"]
                 assert await names_of(gateway) == ["fast__a", "slow__b"]
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_list_that_changes_are_told_of_is_asked_for_once_and_again_after_a_change() -> None:
@@ -196,7 +109,7 @@ def test_a_list_that_changes_are_told_of_is_asked_for_once_and_again_after_a_cha
                 assert await names_of(gateway) == ["one__a", "one__b"]
                 assert server.count("tools/list") == 2
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_server_that_notifies_inside_its_own_list_handler_does_not_loop() -> None:
@@ -215,7 +128,7 @@ def test_a_server_that_notifies_inside_its_own_list_handler_does_not_loop() -> N
                 assert server.count("tools/list") <= 10  # the list, one more look, and then ever more seldom
                 assert changes == []  # the same list again is no news
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_storm_of_changes_costs_one_list() -> None:
@@ -229,7 +142,7 @@ def test_a_storm_of_changes_costs_one_list() -> None:
             await names_of(gateway)
             assert server.count("tools/list") == 2
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_call_goes_to_the_server_under_its_own_name_without_a_list_before() -> None:
@@ -246,7 +159,7 @@ def test_a_call_goes_to_the_server_under_its_own_name_without_a_list_before() ->
         assert called.asked[-1][1]["name"] == "do.it"
         assert other.asked == []  # a server that cannot have the tool is not started for it
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_an_unknown_name_is_unknown_and_starts_nothing_that_could_not_have_it() -> None:
@@ -259,7 +172,7 @@ def test_an_unknown_name_is_unknown_and_starts_nothing_that_could_not_have_it() 
             with pytest.raises(UnknownItem):
                 await call(gateway, "tools/call", name="one__x")
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_the_name_of_a_server_that_cannot_be_started_says_so() -> None:
@@ -268,7 +181,7 @@ def test_the_name_of_a_server_that_cannot_be_started_says_so() -> None:
             with pytest.raises(UpstreamError, match="refused both"):
                 await call(gateway, "tools/call", name="one__x")
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_resource_is_found_by_prefix_by_list_and_by_template() -> None:
@@ -286,13 +199,13 @@ def test_a_resource_is_found_by_prefix_by_list_and_by_template() -> None:
                 ("db://users/7", "db://users/7"),
             ]:
                 reply = await call(gateway, "resources/read", uri=public)
-                assert one.asked[-1] == ("resources/read", one.asked[-1][1])
-                assert one.asked[-1][1]["uri"] == own
+                method, params = one.asked[-1]
+                assert (method, params["uri"]) == ("resources/read", own)
                 assert b'"mcpx://one/x"' in bytes(reply.payload)
             with pytest.raises(UnknownItem):
                 await call(gateway, "resources/read", uri="nowhere://x")
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_completion_follows_the_reference() -> None:
@@ -308,7 +221,7 @@ def test_completion_follows_the_reference() -> None:
             await call(gateway, "completion/complete", ref=ref, argument={})
             assert one.asked[-1][1]["ref"] == {"type": "ref/resource", "uri": "db://{id}"}
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_in_pass_through_everything_is_the_servers_own() -> None:
@@ -322,7 +235,7 @@ def test_in_pass_through_everything_is_the_servers_own() -> None:
             await call(gateway, "tools/call", name="not.listed")
             assert one.asked[-1][1]["name"] == "not.listed"
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_two_in_pass_through_that_offer_one_name_are_an_error_that_names_both() -> None:
@@ -333,7 +246,7 @@ def test_two_in_pass_through_that_offer_one_name_are_an_error_that_names_both() 
             with pytest.raises(UpstreamError, match="'one' and 'two'"):
                 await call(gateway, "tools/call", name="same")
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_what_a_handshake_says_in_front_of_several_servers_needs_none_of_them() -> None:
@@ -346,7 +259,7 @@ def test_what_a_handshake_says_in_front_of_several_servers_needs_none_of_them() 
             assert set(identity.capabilities) == {"tools", "prompts", "resources", "completions"}
             assert one.asked == []
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_list_result_that_is_no_list_leaves_the_others_alone() -> None:
@@ -355,7 +268,7 @@ def test_a_list_result_that_is_no_list_leaves_the_others_alone() -> None:
         async with gateway_of(bad=bad, good=good) as gateway:
             assert await names_of(gateway) == ["good__a"]
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_lists_of_a_modern_server_stay_good_for_their_time_to_live() -> None:
@@ -383,4 +296,4 @@ def test_lists_of_a_modern_server_stay_good_for_their_time_to_live() -> None:
             await gateway.list("tools", HOST, None)
             assert asked == 3  # two lists, and the third that is awaited
 
-    run(test)
+    run_in_virtual_time(test)

@@ -14,8 +14,8 @@ from mcpx.host import serve_channel
 from mcpx.spec import meta
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from mcpx.transports import MemoryChannel, memory_channel_pair
-from tests.unit.gateway.test_catalog import Scripted, gateway_of
-from tests.unit.upstream.fakes import run
+from tests.support.running import run_in_virtual_time
+from tests.unit.gateway.fakes import Scripted, gateway_of
 
 OPEN = {"protocolVersion": LATEST_LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 ENVELOPE = {meta.PROTOCOL_VERSION: LATEST_MODERN, meta.CLIENT_CAPABILITIES: {}}
@@ -77,4 +77,4 @@ def test_requests_and_notifications_of_no_revision(passthrough: bool) -> None:
                 assert "acme/told" not in [method for method, _ in server.asked]
             ours.close()
 
-    run(test)
+    run_in_virtual_time(test)

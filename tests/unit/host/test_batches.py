@@ -10,8 +10,8 @@ import trio.testing
 
 from mcpx.spec.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcpx.spec.revisions import LATEST_MODERN, LEGACY, V2025_03_26
+from tests.support.running import in_virtual_time
 from tests.unit.host.talk import FakeGateway, open_talk
-from tests.unit.transports.doubles import in_virtual_time
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 NOTE = {"jsonrpc": "2.0", "method": "notifications/initialized"}

@@ -9,8 +9,8 @@ from mcpx.host.connection import serve_channel
 from mcpx.spec.revisions import LATEST_MODERN, V2025_11_25
 from mcpx.transports.memory import memory_channel_pair
 from mcpx.upstream.call import Reply
+from tests.support.running import in_virtual_time
 from tests.unit.host.talk import TEXT, FakeGateway, open_talk
-from tests.unit.transports.doubles import in_virtual_time
 
 STOPPING = {"code": -32603, "message": "mcpx is stopping", "data": {"reason": "mcpx is stopping"}}
 

@@ -17,8 +17,8 @@ import trio.testing
 
 from mcpx.host import stdio
 from mcpx.host.stdio import Ending, _heed_parent
+from tests.support.running import in_virtual_time
 from tests.unit.host.talk import FakeGateway
-from tests.unit.transports.doubles import in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

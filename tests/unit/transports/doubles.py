@@ -1,29 +1,8 @@
-"""Byte streams that do what a test says, and a way to run a test in virtual time."""
+"""Byte streams that do what a test says."""
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING
-
 import trio
-import trio.testing
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-
-def in_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run an asynchronous test on a clock that jumps to the next deadline whenever nothing else can happen."""
-
-    @functools.wraps(test)
-    def run(**arguments: object) -> None:
-        async def main() -> None:
-            with trio.fail_after(3600):
-                await test(**arguments)
-
-        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
-
-    return run
 
 
 class GatedSend(trio.abc.SendStream):

@@ -11,7 +11,7 @@ import trio.testing
 
 from mcpx.transports.memory import memory_channel_pair
 from mcpx.transports.streams import open_line_channel
-from tests.unit.transports.doubles import in_virtual_time
+from tests.support.running import in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

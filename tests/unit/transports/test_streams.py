@@ -9,7 +9,8 @@ import trio.testing
 from mcpx.settings import MiB
 from mcpx.transports.channel import Oversize
 from mcpx.transports.streams import FLUSH_LIMIT, READ_MAX, READ_MIN, WRITE_BATCH, open_line_channel
-from tests.unit.transports.doubles import GatedSend, ScriptedReceive, in_virtual_time
+from tests.support.running import in_virtual_time
+from tests.unit.transports.doubles import GatedSend, ScriptedReceive
 
 LIMIT = 64 * MiB
 

@@ -1,4 +1,4 @@
-"""A scripted server on the other end of a channel in memory, and a way to run a test under the virtual clock."""
+"""A scripted server on the other end of a channel in memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import trio
-import trio.testing
 from msgspec import Raw
 
 from mcpx.spec import meta
@@ -22,21 +21,6 @@ if TYPE_CHECKING:
     from mcpx.transports.channel import Channel
 
 CLIENT_INFO = Raw(b'{"name":"mcpx","version":"1"}')
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    """Run an asynchronous test in virtual time; a failure comes out of its groups."""
-
-    async def main() -> None:
-        await test()
-
-    try:
-        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
-    except BaseExceptionGroup as group:
-        failure: BaseException = group
-        while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
-            failure = failure.exceptions[0]
-        raise failure  # noqa: B904 the group says nothing more
 
 
 class FakeServer:

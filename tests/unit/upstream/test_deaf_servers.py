@@ -14,7 +14,7 @@ from mcpx.transports import MemoryChannel, memory_channel_pair
 from mcpx.upstream.connection import MAX_ANSWERS, Connection, open_connection
 from mcpx.upstream.pending import PendingCall
 from mcpx.wire import frames
-from tests.unit.upstream.fakes import run
+from tests.support.running import run_in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -59,7 +59,7 @@ def test_a_request_that_the_server_does_not_take_times_out_and_is_never_sent(
             said = [line for line in await server.receive() if isinstance(line, bytes)]
             assert [b"cancelled" in line for line in said] == [False, True]  # the first alone, and its cancellation
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_server_that_asks_without_end_and_reads_no_answer_is_given_up() -> None:
@@ -75,7 +75,7 @@ def test_a_server_that_asks_without_end_and_reads_no_answer_is_given_up() -> Non
             assert connection.closed.is_set()
             assert "does not read" in connection.end_reason
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_every_question_of_a_server_that_reads_is_answered_in_order() -> None:
@@ -96,4 +96,4 @@ def test_every_question_of_a_server_that_reads_is_answered_in_order() -> None:
                 Raw(b"%d" % number) for number in range(5 * MAX_ANSWERS)
             ]
 
-    run(test)
+    run_in_virtual_time(test)

@@ -14,7 +14,8 @@ from mcpx.upstream.call import Asker
 from mcpx.upstream.connection import open_connection
 from mcpx.upstream.eras import Remembered
 from mcpx.upstream.probe import Agreement, DiedOnProbe, Opener, plan
-from tests.unit.upstream.fakes import CLIENT_INFO, FakeServer, discovered, initialized, run
+from tests.support.running import run_in_virtual_time
+from tests.unit.upstream.fakes import CLIENT_INFO, FakeServer, discovered, initialized
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -82,7 +83,7 @@ def open_with(
         outcome.methods = server.methods
         outcome.seen = server.seen
 
-    run(test)
+    run_in_virtual_time(test)
     return outcome
 
 

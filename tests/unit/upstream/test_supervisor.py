@@ -18,7 +18,8 @@ from mcpx.spec.revisions import LATEST_MODERN
 from mcpx.upstream.call import Asker, Reply, Request
 from mcpx.upstream.eras import Remembered
 from mcpx.upstream.supervisor import Instance, Supervisor
-from tests.unit.upstream.fakes import FakeServer, discovered, initialized, run, surroundings
+from tests.support.running import run_in_virtual_time
+from tests.unit.upstream.fakes import FakeServer, discovered, initialized, surroundings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -80,7 +81,7 @@ def test_nothing_is_started_before_it_is_needed() -> None:
 
         assert started == []
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_many_at_once_start_one_instance() -> None:
@@ -99,7 +100,7 @@ def test_many_at_once_start_one_instance() -> None:
             assert len(started) == 1
             assert len({id(instance) for instance in got}) == 1
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_hosts_that_declared_the_same_share_an_instance_of_a_legacy_server_and_others_do_not() -> None:
@@ -116,7 +117,7 @@ def test_hosts_that_declared_the_same_share_an_instance_of_a_legacy_server_and_o
             assert other is not apps
             assert len(started) == 3
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_modern_server_needs_one_instance_whatever_hosts_declare() -> None:
@@ -129,7 +130,7 @@ def test_a_modern_server_needs_one_instance_whatever_hosts_declare() -> None:
             assert first is second
             assert len(started) == 1
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_two_that_start_before_the_era_is_known_end_as_one_on_a_modern_server() -> None:
@@ -148,7 +149,7 @@ def test_two_that_start_before_the_era_is_known_end_as_one_on_a_modern_server() 
             assert got[0] is got[1]
             assert len(started) == 1
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_two_that_wait_for_a_server_that_proves_legacy_get_an_instance_each() -> None:
@@ -172,7 +173,7 @@ def test_two_that_wait_for_a_server_that_proves_legacy_get_an_instance_each() ->
             assert got["b"] is not got["a"]
             assert len(started) == 2
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_scope_shared_is_told_nothing_and_scope_call_starts_one_each() -> None:
@@ -192,7 +193,7 @@ def test_scope_shared_is_told_nothing_and_scope_call_starts_one_each() -> None:
             await trio.testing.wait_all_tasks_blocked()
             assert list(supervisor.instances) == []
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_start_that_fails_is_told_at_once_and_tried_again_with_a_growing_wait() -> None:
@@ -217,7 +218,7 @@ def test_a_start_that_fails_is_told_at_once_and_tried_again_with_a_growing_wait(
         assert all(wait >= 0.9 * bound for wait, bound in zip(waits, (2, 4, 5, 5), strict=False))
         assert len(waits) >= 3
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_crash_ends_the_call_with_the_reason_and_the_next_call_waits_for_the_restart() -> None:
@@ -246,7 +247,7 @@ def test_a_crash_ends_the_call_with_the_reason_and_the_next_call_waits_for_the_r
                 await call(supervisor)
             assert isinstance(await call(supervisor), Reply)
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_an_instance_that_nobody_uses_is_retired_and_one_in_use_is_not() -> None:
@@ -263,7 +264,7 @@ def test_an_instance_that_nobody_uses_is_retired_and_one_in_use_is_not() -> None
             assert instance.state == "ended"
             assert list(supervisor.instances) == []
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_at_the_bound_the_least_recently_used_idle_instance_makes_room() -> None:
@@ -280,7 +281,7 @@ def test_at_the_bound_the_least_recently_used_idle_instance_makes_room() -> None
             assert first.state == "ended"
             assert second.state == "up"
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_at_the_bound_with_all_busy_a_new_one_waits_for_its_turn() -> None:
@@ -302,7 +303,7 @@ def test_at_the_bound_with_all_busy_a_new_one_waits_for_its_turn() -> None:
                 supervisor.release(busy)
             assert busy.state == "ended"
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_server_that_never_opens_a_session_is_given_up_after_the_start_timeout() -> None:
@@ -318,7 +319,7 @@ def test_a_server_that_never_opens_a_session_is_given_up_after_the_start_timeout
                 await lease(supervisor, Asker("a"))
             assert trio.current_time() - start == 60
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_start_that_failed_is_told_before_the_server_has_been_ended() -> None:
@@ -333,7 +334,7 @@ def test_a_start_that_failed_is_told_before_the_server_has_been_ended() -> None:
                 await lease(supervisor, Asker("a"))
             assert trio.current_time() < 2
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_the_era_is_remembered_across_restarts_of_mcpx(tmp_path: Path) -> None:
@@ -350,7 +351,7 @@ def test_the_era_is_remembered_across_restarts_of_mcpx(tmp_path: Path) -> None:
             await lease(supervisor, Asker("a"))
             assert started[-1].methods[0] == "initialize"
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_remembered_era_that_leads_nowhere_is_forgotten(tmp_path: Path) -> None:
@@ -367,7 +368,7 @@ def test_a_remembered_era_that_leads_nowhere_is_forgotten(tmp_path: Path) -> Non
                 await lease(supervisor, Asker("a"))
             assert supervisor.memory.value.era is None
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 async def slowly(server: FakeServer) -> None:
@@ -393,7 +394,7 @@ def test_at_the_bound_nobody_pushes_out_a_start_that_somebody_waits_for() -> Non
         assert sorted(served) == ["1", "2", "3"]
         assert len(started) == 3
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_scope_call_leaves_no_instance_of_a_call_that_was_cancelled_or_whose_start_failed() -> None:
@@ -418,7 +419,7 @@ def test_scope_call_leaves_no_instance_of_a_call_that_was_cancelled_or_whose_sta
             await trio.sleep(1000)
             assert len(started) == 1
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 def test_a_server_that_crashes_again_and_again_is_left_alone_once_nobody_has_used_it_for_long() -> None:
@@ -439,7 +440,7 @@ def test_a_server_that_crashes_again_and_again_is_left_alone_once_nobody_has_use
             await trio.sleep(1000)
             assert len(started) == starts
 
-    run(test)
+    run_in_virtual_time(test)
 
 
 @pytest.mark.parametrize(
@@ -465,4 +466,4 @@ def test_what_somebody_else_wrote_into_the_state_folder_is_as_good_as_nothing(tm
             await lease(supervisor, Asker("a"))
             assert started[-1].methods[0] == "server/discover"
 
-    run(test)
+    run_in_virtual_time(test)
