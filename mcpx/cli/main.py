@@ -111,8 +111,8 @@ def serve(
 ) -> int:
     """Serve a host on stdin and stdout, or any number of hosts on a socket.
 
-    Servers are started when they are first needed. The log goes to stderr. mcpx ends when the host closes stdin; on a
-    socket, with SIGTERM or SIGINT.
+    Servers are started when they are first needed. The log goes to stderr.
+    mcpx ends when the host closes stdin; on a socket, with SIGTERM or SIGINT.
     """
     from mcpx.cli.serve import serve as run
 

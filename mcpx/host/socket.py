@@ -31,17 +31,23 @@ FULL_PAUSE = 0.1  # seconds until the next try; nothing tells of room
 LOST = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.ECONNRESET, errno.EPERM})
 
 
-async def serve_socket(gateway: Gateway, path: str, ending: Ending | None = None) -> None:
+async def serve_socket(
+    gateway: Gateway,
+    path: str,
+    ending: Ending | None = None,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
     """Serve hosts on a Unix socket at ``path`` until SIGTERM, SIGINT, or ``ending.stop``.
 
     The socket is this user's alone, and its file is removed as soon as the end begins. Sets ``gateway.exit_plan.end``
     by ``exitBudget.server`` then, and returns with the answers that were owed written, as far as there was time;
     leaving the gateway is what ends the upstreams. ``ending`` is as for ``serve_stdio``. Raises ``McpxError`` where the
-    path cannot be listened on.
+    path cannot be listened on. ``task_status`` is told when hosts can connect.
     """
     if ending is None:
         async with open_ending() as ending:
-            await serve_socket(gateway, path, ending)
+            await serve_socket(gateway, path, ending, task_status=task_status)
         return
     ending.plan_for(gateway, alone=SERVER, hastened=SERVER)
     hosts = _Hosts(gateway, ending)
@@ -49,6 +55,7 @@ async def serve_socket(gateway: Gateway, path: str, ending: Ending | None = None
         async with open_unix_listener(path) as listener, trio.open_nursery() as listening:
             listening.start_soon(hosts.accept, listener, connections)
             log.info("listening on %s", path)
+            task_status.started()
             await ending.stop.wait()
             listening.cancel_scope.cancel()
         ending.drain()  # also where there is no host whose connection would begin the end

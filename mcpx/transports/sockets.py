@@ -252,7 +252,8 @@ def _why_all(error: OSError) -> str:
     causes: Sequence[BaseException] = [cause or error]
     if isinstance(cause, BaseExceptionGroup):
         causes = cast("BaseExceptionGroup[BaseException]", cause).exceptions
-    return ", ".join(dict.fromkeys(_why(one) for one in causes if isinstance(one, OSError))) or _why(error)
+    codes = dict.fromkeys(one.errno for one in causes if isinstance(one, OSError))
+    return ", ".join(os.strerror(code) for code in codes if code is not None) or _why(error)
 
 
 def _why(error: OSError) -> str:
