@@ -4,6 +4,7 @@ basic/index).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,11 +15,15 @@ from mcpx.spec import capabilities, meta
 from mcpx.spec.raws import members_of, string_of
 from mcpx.upstream.identity import read_identity
 from mcpx.upstream.session import TryAgain
+from mcpx.wire import frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpx.upstream.call import Asker, Identity
+
+KEPT_ENVELOPES = 16  # of the last askers: a host is the same one for all its requests, and there are few at a time
+
 # The requests that may be answered with input_required (2026-07-28 basic/patterns/mrtr, Supported Requests).
 MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
 
@@ -48,22 +53,27 @@ class ModernForm:
         self._client_info = client_info
         self._tell = tell  # what of an asker's capabilities this server is told
         self._passthrough = passthrough
+        self._envelope = lru_cache(KEPT_ENVELOPES)(self._make_envelope)
 
     def meta(self, asker: Asker, foreign: Mapping[str, Raw], token: int | None) -> dict[str, Any]:
-        info = self._client_info
-        if self._passthrough and capabilities.is_implementation(asker.client_info):
-            info = asker.client_info
-        values: dict[str, Any] = {
-            **foreign,
-            meta.PROTOCOL_VERSION: self.revision,
-            meta.CLIENT_CAPABILITIES: capabilities.narrow_client(self._tell(asker), self.revision),
-            meta.CLIENT_INFO: capabilities.narrow_implementation(info, self.revision),
-        }
-        if asker.log_level is not None:
-            values[meta.LOG_LEVEL] = asker.log_level
+        values = {**foreign, **self._envelope(asker)}
         if token is not None:
             values[meta.PROGRESS_TOKEN] = token
         return values
+
+    def _make_envelope(self, asker: Asker) -> dict[str, Any]:
+        """What is the same in all requests of one asker."""
+        info = self._client_info
+        if self._passthrough and capabilities.is_implementation(asker.client_info):
+            info = asker.client_info
+        envelope: dict[str, Any] = {
+            meta.PROTOCOL_VERSION: self.revision,
+            meta.CLIENT_CAPABILITIES: frames.to_raw(capabilities.narrow_client(self._tell(asker), self.revision)),
+            meta.CLIENT_INFO: capabilities.narrow_implementation(info, self.revision),
+        }
+        if asker.log_level is not None:
+            envelope[meta.LOG_LEVEL] = asker.log_level
+        return envelope
 
     def conclude(self, server: str, method: str, payload: Raw) -> Raw | TryAgain:
         """LV-36: an absent type means complete, an unknown one makes the result invalid."""

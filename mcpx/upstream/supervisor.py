@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import random
 from contextlib import AsyncExitStack
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 import trio
@@ -48,7 +48,17 @@ class Key(msgspec.Struct, frozen=True):
     call: int | None = None  # scope "call": one instance each
 
 
+KEPT_TOLD = 16  # of the last askers: a host is the same one for all its requests, and there are few at a time
+
 COMMON_KEY = Key()  # the instance of all who need none of their own: a modern server has no other
+
+
+class Told(NamedTuple):
+    """What a server is told of what one asker declared."""
+
+    capabilities: dict[str, Raw]
+    canonical: bytes  # one spelling for one meaning; empty where it is told nothing
+    can_ask: bool  # whether it lets the server ask that host anything
 
 
 class Instance:
@@ -128,6 +138,7 @@ class Supervisor:
         self._news = trio.Event()  # replaced whenever an instance changes its state or is let go
         self._start_lock = trio.Lock()  # one start at a time
         self._calls = 0
+        self._told = lru_cache(KEPT_TOLD)(self._work_out_told)
         self._modern: bool | None = None  # as the last start showed; before it, as remembered
 
     @property
@@ -165,21 +176,24 @@ class Supervisor:
         modern = self._modern if self._modern is not None else self.memory.value.era == "modern"
         if modern or self.server.scope == "shared":
             return COMMON_KEY
-        capabilities = self._told(asker)
-        if not capabilities:
+        told = self._told(asker)
+        if not told.capabilities:
             return COMMON_KEY  # told nothing: the same instance, whichever era the server turns out to be of
-        return Key(_canonical(capabilities), asker.host if can_ask(capabilities) else None)
+        return Key(told.canonical, asker.host if told.can_ask else None)
 
     def told_key(self, asker: Asker) -> bytes:
         """What of an asker the lists of this server may depend on: two askers with one key see the same."""
-        capabilities = self._told(asker)
-        return _canonical(capabilities) if capabilities else b""
+        return self._told(asker).canonical
 
-    def _told(self, asker: Asker) -> dict[str, Raw]:
+    def _tell(self, asker: Asker) -> dict[str, Raw]:
+        return self._told(asker).capabilities
+
+    def _work_out_told(self, asker: Asker) -> Told:
         """What this server is told of what an asker declared; one that is shared, nothing."""
         if self.server.scope == "shared":
-            return {}
-        return told(asker.capabilities, passthrough=self.server.passthrough)
+            return Told({}, b"", can_ask=False)
+        relayed = told(asker.capabilities, passthrough=self.server.passthrough)
+        return Told(relayed, _canonical(relayed) if relayed else b"", can_ask(relayed))
 
     def lease_nowait(self, asker: Asker) -> Instance | None:
         """An instance that is up, taken; ``None`` where one must be waited for."""
@@ -243,7 +257,7 @@ class Supervisor:
         if instance.idle:
             if instance.key.call is not None:
                 instance.scope.cancel()
-            self._tell()
+            self._wake()
 
     def _take(self, instance: Instance) -> Instance:
         instance.leases += 1
@@ -286,13 +300,13 @@ class Supervisor:
                         return
                     instance.restarts += 1
                     instance.move("starting", trio.current_time())
-                    self._tell()
+                    self._wake()
         finally:
             instance.session = None
             instance.move("ended", trio.current_time())
             if self._instances.get(instance.key) is instance:
                 del self._instances[instance.key]
-            self._tell()
+            self._wake()
 
     async def _run_once(self, instance: Instance) -> bool:
         """One run. Returns whether the server ended by itself; raises ``UpstreamStartError`` where it never came up."""
@@ -306,7 +320,7 @@ class Supervisor:
                         self._surroundings,
                         self.memory,
                         asker=instance.asker,
-                        tell=self._told,
+                        tell=self._tell,
                         client_info=self._client_info(instance.asker),
                         heard=self._heard,
                         failing=partial(self._failed, instance),
@@ -324,7 +338,7 @@ class Supervisor:
         instance.start_failed = False
         instance.move("up", started)
         log.info("[%s] up, revision %s", self.name, session.revision)
-        self._tell()
+        self._wake()
         self._came_up(self)
         closed = session.connection.closed
         while not closed.is_set():
@@ -355,7 +369,7 @@ class Supervisor:
         instance.retry_at = trio.current_time() + delay
         instance.move("backing off", trio.current_time())
         log.error("[%s] %s (next start %s)", self.name, error.reason, f"in {delay:.1f} s" if delay else "at once")
-        self._tell()
+        self._wake()
 
     def _is_superseded(self, instance: Instance) -> bool:
         """Whether, since it was asked for, the server has shown that this instance is not needed."""
@@ -386,7 +400,8 @@ class Supervisor:
         self._instances[place] = instance
         return True
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
+        """Let all who wait for news look again."""
         self._news.set()
         self._news = trio.Event()
 
