@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import logging
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import trio
@@ -45,20 +46,34 @@ async def serve_socket(
     leaving the gateway is what ends the upstreams. ``ending`` is as for ``serve_stdio``. Raises ``McpxError`` where the
     path cannot be listened on. ``task_status`` is told when hosts can connect.
     """
-    if ending is None:
+    async with AsyncExitStack() as door:
+        listener = await door.enter_async_context(open_unix_listener(path))
+        log.info("listening on %s", path)
+        if ending is not None:
+            await _serve(gateway, door, listener, ending, task_status)
+            return
         async with open_ending() as ending:
-            await serve_socket(gateway, path, ending, task_status=task_status)
-        return
+            await _serve(gateway, door, listener, ending, task_status)
+
+
+async def _serve(
+    gateway: Gateway,
+    door: AsyncExitStack,
+    listener: trio.SocketListener,
+    ending: Ending,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """Serve what comes in until the end begins; close the ``door`` then, and see those out who are in."""
     ending.plan_for(gateway, alone=SERVER, hastened=SERVER)
     hosts = _Hosts(gateway, ending)
     async with trio.open_nursery() as connections:
-        async with open_unix_listener(path) as listener, trio.open_nursery() as listening:
-            listening.start_soon(hosts.accept, listener, connections)
-            log.info("listening on %s", path)
+        async with trio.open_nursery() as accepting:
+            accepting.start_soon(hosts.accept, listener, connections)
             task_status.started()
             await ending.stop.wait()
-            listening.cancel_scope.cancel()
+            accepting.cancel_scope.cancel()
         ending.drain()  # also where there is no host whose connection would begin the end
+        await door.aclose()
 
 
 class _Hosts:

@@ -178,7 +178,7 @@ async def _open_link(server: ServerSettings, surroundings: Surroundings, deadlin
         if scheme not in _SCHEMES:
             served = " and ".join(f"{name}://" for name in _SCHEMES)
             raise UpstreamStartError(
-                server.name, f"{scheme}:// servers are not served yet by this version; {served} are, and a command."
+                server.name, f"{scheme}:// servers are not served yet by this version; {served} are, and commands."
             )
         async with _SCHEMES[scheme](server, deadline) as connection:
             yield connection
