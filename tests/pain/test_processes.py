@@ -14,20 +14,13 @@ import trio
 from mcpx.settings import Limits
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from tests.support.fake_down import AFTER_EOF, alive, gone
-from tests.support.scripted import TOOL
+from tests.support.scripted import GRANDCHILD, STUBBORN, TOOL, wrapped
 
 if TYPE_CHECKING:
     from tests.support.fake_down import Host
     from tests.support.stage import Stage
 
-STUBBORN: dict[str, Any] = {"signals": {"SIGTERM": [], "SIGINT": []}, "onEof": []}
-GRANDCHILD = ["sh", "-c", "trap '' TERM INT HUP; sleep 60"]
 QUICK = {"stdinGrace": 0.3, "termGrace": 0.3}
-
-
-def wrapped(command: list[str]) -> list[str]:
-    """A shell around the server, as package runners put one, with the server as its child."""
-    return ["sh", "-c", f"exec 3<&0; {' '.join(command)} <&3 & wait"]
 
 
 async def test_pain_01_an_idle_stop_takes_the_whole_group(stage: Stage) -> None:
@@ -75,7 +68,7 @@ async def test_pain_02_killed_hard_no_server_stays(stage: Stage) -> None:
             await one.happened("eof")
             await gone(one.pids)
         for one in several:
-            assert one.seen("exit")[0].value == 0
+            assert (await one.happened("exit")).value == 0
 
 
 async def test_pain_02_without_its_host_mcpx_goes(stage: Stage) -> None:

@@ -6,76 +6,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcpx.cli.demo import readable
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
+from tests.process.machine import SERVER, Machine
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-# A server of the legacy era: it answers `initialize`, has one tool, writes a banner to stdout, and knows nothing else.
-SERVER = f"""
-import json, sys
-print("banner")
-for line in sys.stdin:
-    frame = json.loads(line)
-    if "id" not in frame:
-        continue
-    answer = {{"jsonrpc": "2.0", "id": frame["id"]}}
-    if frame["method"] == "initialize":
-        answer["result"] = {{
-            "protocolVersion": {LATEST_LEGACY!r},
-            "capabilities": {{"tools": {{}}}},
-            "serverInfo": {{"name": "old", "version": "1.2", "title": "Old one"}},
-            "instructions": "Mind\\nthe gap.",
-        }}
-    elif frame["method"] == "tools/list":
-        answer["result"] = {{"tools": [{{"name": "dig", "inputSchema": {{"type": "object"}}}}]}}
-    else:
-        answer["error"] = {{"code": -32601, "message": "Method not found"}}
-    print(json.dumps(answer), flush=True)
-"""
-
-
-class Machine:
-    """A folder to run mcpx in, with an environment in which no other configuration is found."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.server = folder / "server.py"
-        self.server.write_text(SERVER)
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
-        self.environ = {**kept, "HOME": str(folder / "home")}
-
-    @property
-    def command(self) -> list[str]:
-        return [sys.executable, "-u", str(self.server)]
-
-    @property
-    def entry(self) -> dict[str, Any]:
-        command, *args = self.command
-        return {"command": command, "args": args}
-
-    def configure(self, servers: dict[str, Any], **more: Any) -> Path:
-        path = self.folder / "mcpx.json"
-        path.write_text(json.dumps({"mcpServers": servers, **more}))
-        return path
-
-    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "mcpx", *arguments],
-            cwd=self.folder,
-            env=self.environ,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
 
 
 @pytest.fixture
@@ -148,15 +88,7 @@ def test_check_of_servers_that_there_are_not(machine: Machine) -> None:
 def test_check_that_is_interrupted_claims_nothing(machine: Machine) -> None:
     mute = {"command": "sleep", "args": ["1000"]}
     machine.configure({"one": machine.entry, "mute": mute}, limits={"stdinGrace": 0})
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcpx", "check"],
-        cwd=machine.folder,
-        env=machine.environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with machine.start("check", stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]
         process.send_signal(signal.SIGINT)
@@ -236,16 +168,9 @@ def test_serve_says_to_a_person_what_it_waits_for(machine: Machine) -> None:
     """Whoever starts it in a terminal would otherwise see it do nothing."""
     ours, theirs = os.openpty()
     try:
-        with subprocess.Popen(
-            [sys.executable, "-m", "mcpx", "serve"],
-            cwd=machine.folder,
-            env=machine.environ,
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
+        with machine.start("serve", stdin=theirs) as process:
             assert process.stderr is not None
-            lines = [process.stderr.readline().decode() for _ in range(2)]
+            lines = [process.stderr.readline() for _ in range(2)]
             process.terminate()
             said, _ = process.communicate(timeout=60)
     finally:
@@ -253,7 +178,7 @@ def test_serve_says_to_a_person_what_it_waits_for(machine: Machine) -> None:
         os.close(theirs)
     assert "info mcpx: serving the built-in demo server" in lines[0]
     assert "info mcpx: stdin is a terminal" in lines[1]
-    assert said == b""
+    assert said == ""
 
 
 def test_discover_needs_to_know_what(machine: Machine) -> None:
@@ -303,15 +228,7 @@ def test_serve_puts_nothing_but_frames_on_stdout(machine: Machine) -> None:
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": LATEST_LEGACY}},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
     ]
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcpx", "serve", "--log-format", "json"],
-        cwd=machine.folder,
-        env=machine.environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with machine.start("serve", "--log-format", "json") as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -335,15 +252,7 @@ def test_serve_with_a_stderr_that_nobody_reads(machine: Machine) -> None:
     chatty = "import sys\nfor _ in range(5000): print('x' * 900, file=sys.stderr)\n"
     machine.server.write_text(chatty + SERVER)
     reading, writing = os.pipe()
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcpx", "serve", "--log-level", "debug", "--", *machine.command],
-        cwd=machine.folder,
-        env=machine.environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=writing,
-        text=True,
-    ) as process:
+    with machine.start("serve", "--log-level", "debug", "--", *machine.command, stderr=writing) as process:
         os.close(writing)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -359,15 +268,7 @@ def test_serve_with_a_stderr_that_nobody_reads(machine: Machine) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_serve_ends_well_on_a_signal(machine: Machine, number: signal.Signals) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcpx", "serve"],
-        cwd=machine.folder,
-        env=machine.environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with machine.start("serve") as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcpx.spec.revisions import LATEST_LEGACY
-from tests.process.test_commands import SERVER
+from tests.process.machine import SERVER
 
 ROOT = Path(__file__).parents[2]
 

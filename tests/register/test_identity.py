@@ -18,7 +18,7 @@ from mcpx.spec.revisions import (
     V2025_11_25,
     is_modern,
 )
-from tests.support.scripted import PROMPT, RESOURCE
+from tests.support.scripted import EVERY_REQUEST, PROMPT, RESOURCE
 
 if TYPE_CHECKING:
     from tests.support.fake_down import Host
@@ -138,23 +138,10 @@ async def test_lv_22_every_modern_result_says_whose_it_is(stage: Stage, revision
     """serverInfo is in the metadata of every modern result and of no legacy one, beside the upstream's own metadata."""
     kept = [{"result": {"content": [], "_meta": {"example.org/kept": 1}}}]
     one = stage.upstream("one", revision, prompts=[PROMPT], resources=[RESOURCE], completes={}, calls={"echo": kept})
-    requests = [
-        ("tools/list", {}),
-        ("prompts/list", {}),
-        ("resources/list", {}),
-        ("resources/templates/list", {}),
-        ("tools/call", {"name": "one__echo"}),
-        ("prompts/get", {"name": "one__greet"}),
-        ("resources/read", {"uri": "mcpx://one/file:///notes.txt"}),
-        (
-            "completion/complete",
-            {"ref": {"type": "ref/prompt", "name": "one__greet"}, "argument": {"name": "who", "value": "a"}},
-        ),
-    ]
     async with stage.mcpx(one) as host:
         for host_revision in (LATEST_MODERN, *LEGACY):
             await host.open(host_revision)
-            for method, params in requests:
+            for method, params in EVERY_REQUEST:
                 meta = (await host.request(method, params)).result.get("_meta", {})
                 if is_modern(host_revision):
                     assert meta[SERVER_INFO]["name"] == "mcpx", method

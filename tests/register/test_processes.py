@@ -12,7 +12,7 @@ import trio
 
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from tests.support.fake_down import AFTER_EOF, AFTER_SIGNAL, alive, gone
-from tests.support.scripted import TOOL
+from tests.support.scripted import GRANDCHILD, STUBBORN, TOOL, wrapped
 from tests.support.waiting import BUSY
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from tests.support.stage import Stage
 
-STUBBORN: dict[str, Any] = {"signals": {"SIGTERM": [], "SIGINT": []}, "onEof": []}
 TOOLS = [TOOL, {**TOOL, "name": "slow"}, {**TOOL, "name": "dies"}]
 
 
@@ -126,14 +125,6 @@ async def test_lv_39_a_server_runs_in_a_group_of_its_own(stage: Stage) -> None:
         assert one.starts[0].value["group"] == one.starts[0].pid
 
 
-def _wrapped(command: list[str]) -> list[str]:
-    """A shell around the server, as package runners put one; the server is its child."""
-    return ["sh", "-c", f"exec 3<&0; {' '.join(command)} <&3 & wait"]
-
-
-GRANDCHILD = ["sh", "-c", "trap '' TERM INT HUP; sleep 60"]
-
-
 @pytest.mark.parametrize(
     "end",
     [lambda host: host.close(), lambda host: host.signal(signal.SIGTERM), lambda host: host.signal(signal.SIGKILL)],
@@ -141,7 +132,7 @@ GRANDCHILD = ["sh", "-c", "trap '' TERM INT HUP; sleep 60"]
 )
 async def test_lv_39_nothing_of_the_group_survives(stage: Stage, end: Callable[[Any], Any]) -> None:
     """A wrapped server that ignores everything, and its own child, are gone after mcpx, however mcpx ended."""
-    one = stage.upstream("one", **STUBBORN, onStart=[{"spawn": GRANDCHILD}], wrapper=_wrapped)
+    one = stage.upstream("one", **STUBBORN, onStart=[{"spawn": GRANDCHILD}], wrapper=wrapped)
     async with stage.mcpx(one, status=None, limits={"stdinGrace": 0.5, "termGrace": 0.5}) as host:
         await host.open(LATEST_LEGACY)
         await host.names()

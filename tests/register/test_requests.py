@@ -19,7 +19,7 @@ from mcpx.spec.revisions import (
     V2025_06_18,
     is_modern,
 )
-from tests.support.scripted import PROMPT, RESOURCE, TOOL
+from tests.support.scripted import EVERY_REQUEST, PROMPT, RESOURCE, TOOL
 
 if TYPE_CHECKING:
     from tests.support.fake_down import Host, Incoming
@@ -209,21 +209,6 @@ async def test_lv_35_neither_modern_nor_idle_upstreams_are_pinged(stage: Stage) 
         await new.release("gate")
         await busy.wait()
     assert "ping" not in old.methods() + new.methods()
-
-
-EVERY_REQUEST: list[tuple[str, dict[str, Any]]] = [
-    ("tools/list", {}),
-    ("prompts/list", {}),
-    ("resources/list", {}),
-    ("resources/templates/list", {}),
-    ("tools/call", {"name": "one__echo"}),
-    ("prompts/get", {"name": "one__greet"}),
-    ("resources/read", {"uri": "mcpx://one/file:///notes.txt"}),
-    (
-        "completion/complete",
-        {"ref": {"type": "ref/prompt", "name": "one__greet"}, "argument": {"name": "who", "value": "a"}},
-    ),
-]
 
 
 @pytest.mark.parametrize("upstream", [LATEST_LEGACY, LATEST_MODERN])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
-from mcpx.spec.revisions import LATEST_LEGACY, LEGACY, MODERN, SUPPORTED, V2024_11_05
+from mcpx.spec.revisions import LATEST_LEGACY, LEGACY, MODERN, V2024_11_05
 from tests.support.waiting import PATIENCE, Changes
 
 if TYPE_CHECKING:
@@ -27,7 +27,25 @@ PROMPT = {"name": "greet", "description": "A greeting", "arguments": [{"name": "
 RESOURCE = {"uri": "file:///notes.txt", "name": "notes", "mimeType": "text/plain"}
 TEMPLATE = {"uriTemplate": "file:///logs/{day}.txt", "name": "logs", "mimeType": "text/plain"}
 
-ALL = SUPPORTED
+# What a host may ask an upstream that is called "one", and has these items and completions.
+EVERY_REQUEST: list[tuple[str, dict[str, Any]]] = [
+    ("tools/list", {}),
+    ("prompts/list", {}),
+    ("resources/list", {}),
+    ("resources/templates/list", {}),
+    ("tools/call", {"name": "one__echo"}),
+    ("prompts/get", {"name": "one__greet"}),
+    ("resources/read", {"uri": "mcpx://one/file:///notes.txt"}),
+    (
+        "completion/complete",
+        {"ref": {"type": "ref/prompt", "name": "one__greet"}, "argument": {"name": "who", "value": "a"}},
+    ),
+]
+
+# What makes a scripted upstream ignore EOF and signals, and what it may start that does so as well.
+STUBBORN: dict[str, Any] = {"signals": {"SIGTERM": [], "SIGINT": []}, "onEof": []}
+GRANDCHILD = ["sh", "-c", "trap '' TERM INT HUP; sleep 60"]
+
 _MEMBERS = {"tools": "tools", "prompts": "prompts", "resources": "resources", "templates": "resources"}
 
 
@@ -219,6 +237,11 @@ def _capabilities(script: dict[str, Any]) -> dict[str, Any]:
     if script.get("completes") is not None and script["legacy"] != [V2024_11_05]:
         found["completions"] = {}
     return found
+
+
+def wrapped(command: list[str]) -> list[str]:
+    """A shell around the server, as package runners put one, with the server as its child."""
+    return ["sh", "-c", f"exec 3<&0; {' '.join(command)} <&3 & wait"]
 
 
 def noise(data: bytes) -> str:
