@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw, UnsetType
 
 from mcpx.errors import LocalProtocolError
+from mcpx.spec.levels import LEVELS, Level
 from mcpx.spec.meta import PROGRESS_TOKEN
 from mcpx.wire.frames import encode, notification
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     import trio
 
     from mcpx.transports.channel import Channel
-
-Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-LEVELS: tuple[Level, ...] = get_args(Level)  # least severe first (2026-07-28 server/utilities/logging)
 
 
 class Context:

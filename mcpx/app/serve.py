@@ -12,12 +12,12 @@ import msgspec
 import trio
 from msgspec import UNSET, Raw, UnsetType
 
-from mcpx.app.context import Context, Level
+from mcpx.app.context import Context
 from mcpx.app.errors import FunctionBug, ToolError
 from mcpx.app.function import guard
 from mcpx.app.methods import METHODS
 from mcpx.errors import RemoteProtocolError, RpcError
-from mcpx.spec import meta
+from mcpx.spec import levels, meta
 from mcpx.spec.codes import UNSUPPORTED_VERSION
 from mcpx.spec.revisions import MODERN, is_modern
 from mcpx.transports.channel import Oversize
@@ -39,7 +39,7 @@ class _Meta(msgspec.Struct):
     version: str = msgspec.field(name=meta.PROTOCOL_VERSION)
     capabilities: dict[str, Raw] = msgspec.field(name=meta.CLIENT_CAPABILITIES)
     client_info: dict[str, Raw] | UnsetType = msgspec.field(name=meta.CLIENT_INFO, default=UNSET)
-    log_level: Level | UnsetType = msgspec.field(name=meta.LOG_LEVEL, default=UNSET)
+    log_level: levels.Level | UnsetType = msgspec.field(name=meta.LOG_LEVEL, default=UNSET)
     progress_token: Raw | UnsetType = msgspec.field(name=meta.PROGRESS_TOKEN, default=UNSET)
 
 

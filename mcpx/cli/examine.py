@@ -9,18 +9,17 @@ from msgspec import Raw
 
 from mcpx.errors import RpcError, UpstreamError
 from mcpx.gateway import open_gateway
+from mcpx.spec.lists import LISTINGS
 from mcpx.spec.revisions import is_modern
 from mcpx.upstream.call import Asker
 
 if TYPE_CHECKING:
     from mcpx.cli.log import Level
     from mcpx.settings import ServerSettings, Settings
-    from mcpx.upstream.call import ListKind
     from mcpx.upstream.session import Session
     from mcpx.upstream.target import Builtins
 
 _UPSTREAM = "mcpx.upstream"  # the logger whose errors come back as exceptions, and would be told twice
-KINDS: tuple[ListKind, ...] = ("tools", "prompts", "resources", "templates")
 
 
 class Finding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -67,8 +66,8 @@ async def examine(settings: Settings, server: ServerSettings, builtins: Builtins
             assert instance.session is not None
             session = instance.session
             revisions = await _revisions(session, asker)
-            counts: dict[str, int] = dict.fromkeys(KINDS, 0)
-            for kind in KINDS:
+            counts: dict[str, int] = dict.fromkeys(LISTINGS, 0)
+            for kind in LISTINGS:
                 cursor: str | None = None
                 while True:
                     page = await gateway.list(kind, asker, cursor)

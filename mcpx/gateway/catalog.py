@@ -16,6 +16,7 @@ from msgspec import Raw
 from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError, UpstreamGone, UpstreamStartError
 from mcpx.gateway.name_table import Clash, NameTable, Owner
 from mcpx.gateway.uris import own_name, public_item
+from mcpx.spec.lists import LISTINGS
 from mcpx.spec.mend import mend
 from mcpx.spec.raws import string_of
 from mcpx.wire import frames
@@ -23,7 +24,8 @@ from mcpx.wire import frames
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mcpx.upstream.call import Asker, ChangeKind, ListKind
+    from mcpx.spec.lists import ChangeKind, Listing, ListKind
+    from mcpx.upstream.call import Asker
     from mcpx.upstream.session import Session
     from mcpx.upstream.supervisor import Supervisor
 
@@ -36,24 +38,6 @@ log = logging.getLogger("mcpx.gateway")
 
 
 MAX_TTL_MS = 366 * 24 * 3600 * 1000  # of a list; any integer is allowed, and hosts may compute with what they get
-
-
-class Listing(NamedTuple):
-    """How a kind of list is asked for."""
-
-    method: str
-    capability: str
-    member: str
-    type: str  # of its items
-    change: ChangeKind
-
-
-LISTINGS: dict[ListKind, Listing] = {
-    "tools": Listing("tools/list", "tools", "tools", "Tool", "tools"),
-    "prompts": Listing("prompts/list", "prompts", "prompts", "Prompt", "prompts"),
-    "resources": Listing("resources/list", "resources", "resources", "Resource", "resources"),
-    "templates": Listing("resources/templates/list", "resources", "resourceTemplates", "ResourceTemplate", "resources"),
-}
 
 
 class Item(NamedTuple):
@@ -220,7 +204,7 @@ class Catalog:
             entry.quiet = 0
         if entry.shelf is not None and (entry.missed or changed):
             entry.missed = False
-            self._announce(entry.supervisor, LISTINGS[entry.kind].change, None)
+            self._announce(entry.supervisor, LISTINGS[entry.kind].capability, None)
 
     async def _look_later(self, entry: _Entry, delay: float) -> None:
         await trio.sleep(delay)
@@ -328,7 +312,7 @@ class Catalog:
         return [
             entry
             for entry in self._entries.values()
-            if entry.supervisor is supervisor and (change is None or LISTINGS[entry.kind].change == change)
+            if entry.supervisor is supervisor and (change is None or LISTINGS[entry.kind].capability == change)
         ]
 
     def _by_name(self, server: str) -> Supervisor:

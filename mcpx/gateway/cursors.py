@@ -27,7 +27,7 @@ from mcpx.wire.frames import INVALID_PARAMS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mcpx.upstream.call import ListKind
+    from mcpx.spec.lists import ListKind
 
 REMEMBERED = 8  # items named in a cursor: how many must vanish at once before the place has to do
 MAX_CURSOR = 4096  # characters; mcpx's own are a few hundred at most

@@ -15,6 +15,7 @@ from mcpx.errors import RpcError, UnknownItem, UpstreamError
 from mcpx.gateway.templates import match_template
 from mcpx.gateway.uris import rewrite_result_uris, split_uri
 from mcpx.names import candidates
+from mcpx.spec.lists import LISTINGS
 from mcpx.spec.raws import string_of
 from mcpx.upstream.call import Reply, Request
 from mcpx.wire import frames
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcpx.gateway.catalog import Catalog
-    from mcpx.upstream.call import Asker, Event, ListKind
+    from mcpx.spec.lists import ListKind
+    from mcpx.upstream.call import Asker, Event
     from mcpx.upstream.session import SessionCall
     from mcpx.upstream.supervisor import Instance, Supervisor
 
@@ -94,7 +96,7 @@ class Router:
             owner = names.find(kind, public)
             if owner is None:
                 self._explain(kind, possible, asker)
-                raise UnknownItem(_SINGULAR[kind], public)
+                raise UnknownItem(LISTINGS[kind].noun, public)
         return owner
 
     async def _uri_owner(self, public: str, asker: Asker) -> tuple[str, str]:
@@ -136,12 +138,6 @@ ROUTES: dict[str, Route] = {
     "completion/complete": Route(Router.by_reference, "prompts", "completions", _EMPTY_COMPLETION),
 }
 
-_SINGULAR: dict[ListKind, str] = {
-    "tools": "tool",
-    "prompts": "prompt",
-    "resources": "resource",
-    "templates": "resource",
-}
 _URI_KINDS: tuple[ListKind, ...] = ("resources", "templates")
 
 

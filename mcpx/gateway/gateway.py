@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from mcpx.gateway.catalog import Shelf
     from mcpx.settings import Settings
+    from mcpx.spec.lists import ChangeKind, ListKind
     from mcpx.transports.ladder import ExitPlan
-    from mcpx.upstream.call import ChangeKind, ListKind, News
+    from mcpx.upstream.call import News
     from mcpx.upstream.target import Builtins
 
 # What mcpx calls itself towards upstreams, and towards hosts where no single upstream shines through.

@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcpx.errors import NameClash
+from mcpx.spec.lists import LISTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcpx.upstream.call import ListKind
-
-_SINGULAR: dict[ListKind, str] = {
-    "tools": "tool",
-    "prompts": "prompt",
-    "resources": "resource",
-    "templates": "resource template",
-}
+    from mcpx.spec.lists import ListKind
 
 
 class Owner(NamedTuple):
@@ -38,7 +32,7 @@ class Clash(NamedTuple):
     refused: tuple[Owner, ...]
 
     def __str__(self) -> str:
-        what = _SINGULAR[self.kind]
+        what = LISTINGS[self.kind].noun
         if self.kept is None:
             servers = " and ".join(repr(owner.server) for owner in self.refused)
             return f"{servers} each offer a {what} named {self.public!r}, so neither is shown"

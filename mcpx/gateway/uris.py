@@ -18,12 +18,13 @@ import msgspec
 from msgspec import Raw
 
 from mcpx.names import DEFAULT_LIMIT, public_name, server_part
+from mcpx.spec.lists import LISTINGS
 from mcpx.wire.frames import to_raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mcpx.upstream.call import ListKind
+    from mcpx.spec.lists import ListKind
 
     Edit = Callable[[Raw, bytes], Raw]  # (value, prefix) -> value; the very same object where nothing changes
 
@@ -54,19 +55,11 @@ def split_uri(public: str, servers: Iterable[str]) -> tuple[str, str] | None:
     return None
 
 
-_OWN_NAME: dict[ListKind, str] = {
-    "tools": "name",
-    "prompts": "name",
-    "resources": "uri",
-    "templates": "uriTemplate",
-}
-
-
 def own_name(kind: ListKind, item: Raw) -> str | None:
     """The name, URI or template by which a server itself calls an item of one of its lists; ``None`` where it has no
     usable one."""
     try:
-        own = _decode_string(_decode_members(item)[_OWN_NAME[kind]])
+        own = _decode_string(_decode_members(item)[LISTINGS[kind].key])
     except (KeyError, *_MALFORMED):
         return None
     return own or None
@@ -81,12 +74,12 @@ def public_item(kind: ListKind, item: Raw, server_name: str, limit: int = DEFAUL
     own = own_name(kind, item)
     if own is None:
         return None
-    by_name = _OWN_NAME[kind] == "name"
-    public = public_name(server_name, own, limit) if by_name else public_uri(server_name, own)
+    key = LISTINGS[kind].key
+    public = public_name(server_name, own, limit) if key == "name" else public_uri(server_name, own)
     if public == own:
         return public, own, item
     members = _decode_members(item)
-    members[_OWN_NAME[kind]] = to_raw(public)
+    members[key] = to_raw(public)
     return public, own, to_raw(members)
 
 

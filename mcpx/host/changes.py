@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import trio
 
+from mcpx.spec.lists import LIST_CHANGED
 from mcpx.upstream.call import Foreign
 from mcpx.wire.frames import encode, notification
 
@@ -18,18 +19,15 @@ if TYPE_CHECKING:
 
     from mcpx.gateway.gateway import Gateway
     from mcpx.host.inbound import Handshake
+    from mcpx.spec.lists import ChangeKind
     from mcpx.transports.channel import Channel
-    from mcpx.upstream.call import ChangeKind, News
+    from mcpx.upstream.call import News
 
 # Foreign notifications kept for a host that is slow to read; beyond it the oldest are dropped, as nobody knows what
 # could be merged.
 MAX_FOREIGN = 256
 
-_NOTIFICATIONS: dict[ChangeKind, bytes] = {
-    "tools": encode(notification("notifications/tools/list_changed")),
-    "prompts": encode(notification("notifications/prompts/list_changed")),
-    "resources": encode(notification("notifications/resources/list_changed")),
-}
+_NOTIFICATIONS: dict[ChangeKind, bytes] = {kind: encode(notification(method)) for kind, method in LIST_CHANGED.items()}
 
 
 class ChangeRelay:

@@ -16,6 +16,7 @@ from mcpx.errors import RemoteProtocolError, RpcError
 from mcpx.host.inbound import Handshake, Inbound
 from mcpx.spec import meta as keys
 from mcpx.spec.codes import UNSUPPORTED_VERSION
+from mcpx.spec.levels import LEVELS
 from mcpx.spec.revisions import LATEST_LEGACY, LEGACY, SUPPORTED, is_legacy, is_modern
 from mcpx.upstream.call import Asker
 from mcpx.wire.frames import INVALID_PARAMS, NULL, id_key, members
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 log = logging.getLogger("mcpx.host")
-
-# RFC 5424's severities (2026-07-28 server/utilities/logging, Log Levels).
-LOG_LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
 
 MAX_SHOWN = 200  # characters of a host's own words in the log
 MAX_INTRODUCED = 100  # identities of one connection that the log tells at level info; any further are noise
@@ -159,8 +157,8 @@ def _envelope(
     if info is not None and _object(info) is None:
         raise _wrong(keys.CLIENT_INFO, "an object")
     log_level = None if level is None else _string(level)
-    if level is not None and log_level not in LOG_LEVELS:
-        raise _wrong(keys.LOG_LEVEL, f"one of {', '.join(sorted(LOG_LEVELS))}")
+    if level is not None and log_level not in LEVELS:
+        raise _wrong(keys.LOG_LEVEL, f"one of {', '.join(LEVELS)}")
     if not is_modern(revision):
         raise RpcError(
             UNSUPPORTED_VERSION,

@@ -9,26 +9,24 @@ from msgspec import Raw
 from mcpx.errors import RemoteProtocolError
 from mcpx.gateway.gateway import IDENTITY
 from mcpx.spec.capabilities import narrow_implementation, narrow_server
-from mcpx.spec.meta import PREFIX
+from mcpx.spec.lists import LIST_CHANGED
 from mcpx.spec.revisions import REVISIONS, is_modern
 from mcpx.wire.frames import members, to_raw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpx.upstream.call import ChangeKind, Identity
+    from mcpx.spec.lists import ChangeKind
+    from mcpx.upstream.call import Identity
 
 OWN_INFO: dict[str, Raw] = {revision: narrow_implementation(to_raw(IDENTITY), revision) for revision in REVISIONS}
 
-CHANGES: tuple[ChangeKind, ...] = ("tools", "prompts", "resources")
 _LIST_CHANGED = "listChanged"
 
 # What an upstream may declare and mcpx does not deliver: the whole capability (None), or some of its members.
 _UNDELIVERED: dict[str, frozenset[str] | None] = {
     "logging": None,
-    "tasks": None,
     "resources": frozenset({"subscribe"}),
-    "extensions": frozenset({PREFIX + "tasks"}),
 }
 # To a modern host changes would go on the stream of its subscriptions/listen, and nowhere else.
 _UNDELIVERED_MODERN: dict[str, frozenset[str] | None] = _UNDELIVERED | {
@@ -65,5 +63,5 @@ def promised_changes(capabilities: Mapping[str, Raw]) -> frozenset[ChangeKind]:
     """The lists for which these capabilities promise word of a change."""
     true = Raw(b"true")
     return frozenset(
-        kind for kind in CHANGES if kind in capabilities and members(capabilities[kind]).get(_LIST_CHANGED) == true
+        kind for kind in LIST_CHANGED if kind in capabilities and members(capabilities[kind]).get(_LIST_CHANGED) == true
     )

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Raw
 
 if TYPE_CHECKING:
-    from mcpx.upstream.call import Asker, ChangeKind
+    from mcpx.spec.lists import ChangeKind
+    from mcpx.upstream.call import Asker
 
 # Sends one notification that belongs to a request, as whole JSON, on the way that its answer will take.
 Notify = Callable[[bytes], Awaitable[None]]

@@ -7,51 +7,36 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Raw
 
 from mcpx.errors import RemoteProtocolError
 from mcpx.host.modern import complete
 from mcpx.settings import MiB
 from mcpx.spec.carry import CannotSay, carry
+from mcpx.spec.lists import LISTINGS
+from mcpx.spec.raws import string_of
 from mcpx.wire.frames import INVALID_PARAMS, NULL, to_raw
 
 if TYPE_CHECKING:
     from mcpx.gateway.gateway import Page, Part
     from mcpx.host.inbound import Inbound, Notify
     from mcpx.host.service import Service
-    from mcpx.upstream.call import ListKind
 
 log = logging.getLogger("mcpx.host")
 
 KEPT = 16 * MiB  # of rendered lists: some tens of thousands of tools, in a few revisions
 
 
-class ListMethod(NamedTuple):
-    """One list: what the gateway calls it, the member of the result that holds it, and the type of its items."""
-
-    kind: ListKind
-    member: str
-    type: str
-
-
-LISTS: dict[str, ListMethod] = {
-    "tools/list": ListMethod("tools", "tools", "Tool"),
-    "prompts/list": ListMethod("prompts", "prompts", "Prompt"),
-    "resources/list": ListMethod("resources", "resources", "Resource"),
-    "resources/templates/list": ListMethod("templates", "resourceTemplates", "ResourceTemplate"),
-}
-
-_string_decoder = msgspec.json.Decoder(str)
+LISTS = {listing.method: listing for listing in LISTINGS.values()}
 
 
 async def list_items(service: Service, request: Inbound, notify: Notify) -> Raw:
     """``tools/list``, ``prompts/list``, ``resources/list``, ``resources/templates/list``: one page."""
-    method = LISTS[request.method]
-    page = await service.gateway.list(method.kind, request.asker, _cursor(request.params.get("cursor")))
-    result: dict[str, Any] = {method.member: service.renderer.render(page, method.type, request.revision)}
+    listing = LISTS[request.method]
+    page = await service.gateway.list(listing.kind, request.asker, _cursor(request.params.get("cursor")))
+    result: dict[str, Any] = {listing.member: service.renderer.render(page, listing.type, request.revision)}
     if page.next_cursor is not None:
         result["nextCursor"] = page.next_cursor
     if not request.modern:
@@ -63,10 +48,10 @@ def _cursor(raw: Raw | None) -> str | None:
     """An empty string is a cursor like any other; ``null`` is how some hosts leave it out."""
     if raw is None or raw == NULL:
         return None
-    try:
-        return _string_decoder.decode(raw)
-    except msgspec.MsgspecError:
-        raise RemoteProtocolError(INVALID_PARAMS, "Invalid params: the cursor must be a string") from None
+    cursor = string_of(raw)
+    if cursor is None:
+        raise RemoteProtocolError(INVALID_PARAMS, "Invalid params: the cursor must be a string")
+    return cursor
 
 
 class Renderer:

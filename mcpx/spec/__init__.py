@@ -1,7 +1,7 @@
 """spec: what each revision of the protocol says, as tables, and carrying, which follows them. No I/O.
 
-``revisions`` and ``meta`` name things; ``methods``, ``tables`` (the rows of ``fields``), ``capabilities`` and
-``codes`` say since and until which revision each exists; ``carry`` says a payload in another revision, by ``plans``
+``revisions``, ``meta``, ``lists`` and ``levels`` name things; ``methods``, ``tables`` (the rows of ``fields``),
+``capabilities`` and ``codes`` say since and until which revision each exists; ``carry`` says a payload in another revision, by ``plans``
 worked out from the rows and by what ``restate`` and ``questions`` add to them; ``render`` prints it all. A date stands
 nowhere else in mcpx. The function ``carry`` is had from its module, which has the same name.
 """

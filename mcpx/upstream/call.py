@@ -5,7 +5,7 @@ No revision's wire forms are in here: the host edge and the upstream edge transl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import msgspec
 from msgspec import Raw
@@ -13,6 +13,8 @@ from msgspec import Raw
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
+
+    from mcpx.spec.lists import ChangeKind
 
 
 class Asker(msgspec.Struct, frozen=True, eq=False):
@@ -98,10 +100,6 @@ class Identity(msgspec.Struct, frozen=True, eq=False):
     server_info: Raw | None = None
     capabilities: Mapping[str, Raw] = {}
     instructions: str | None = None
-
-
-ListKind = Literal["tools", "prompts", "resources", "templates"]
-ChangeKind = Literal["tools", "prompts", "resources"]
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from mcpx.errors import RpcError, UpstreamError
 from mcpx.spec.carry import carry_params
+from mcpx.spec.lists import LIST_CHANGED
 from mcpx.spec.methods import METHODS
 from mcpx.upstream.call import Asker, Change, Event, Foreign, Identity, Reply, Request
 from mcpx.upstream.pending import PendingCall
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcpx.settings import Limits
-    from mcpx.upstream.call import ChangeKind, News
+    from mcpx.spec.lists import ChangeKind
+    from mcpx.upstream.call import News
     from mcpx.upstream.connection import Connection
 
 log = logging.getLogger("mcpx.upstream")
@@ -34,12 +36,7 @@ log = logging.getLogger("mcpx.upstream")
 MAX_ROUNDS = 10
 ROUND_DELAY = 0.2
 
-CHANGES: dict[str, ChangeKind] = {
-    "notifications/tools/list_changed": "tools",
-    "notifications/prompts/list_changed": "prompts",
-    "notifications/resources/list_changed": "resources",
-}
-
+_CHANGES: dict[str, ChangeKind] = {method: kind for kind, method in LIST_CHANGED.items()}
 _EMPTY_COMPLETION = Raw(b'{"completion":{"values":[]}}')
 
 
@@ -135,7 +132,7 @@ class Session:
     # -- what the connection hears
 
     def notified(self, method: str, params: dict[str, Raw]) -> None:
-        if (kind := CHANGES.get(method)) is not None:
+        if (kind := _CHANGES.get(method)) is not None:
             self._heard(Change(self.server, kind))
         elif method == "notifications/message":
             # Whose message it is and at what level comes with logs across eras; until then it is mcpx's own to show.
