@@ -17,6 +17,7 @@ from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, V2024_11_05
 from tests.support.fake_down import gone
 from tests.support.scripted import TOOL
 from tests.support.socket_hosts import connected, serving
+from tests.support.waiting import BUSY
 
 if TYPE_CHECKING:
     import subprocess
@@ -27,7 +28,6 @@ HELD: dict[str, Any] = {
     "tools": [TOOL, {**TOOL, "name": "held"}],
     "calls": {"held": [{"progress": {"message": "begun"}}, {"hold": "it"}, {"answer": True}]},
 }
-BUSY = 2.0  # seconds that a busy machine may take on top
 
 
 async def test_hosts_of_both_eras_at_once_keep_to_themselves(stage: Stage) -> None:
