@@ -185,12 +185,12 @@ async def test_pain_16_a_malformed_item_costs_itself_only(stage: Stage) -> None:
 
 
 async def test_pain_17_a_storm_of_changes_is_few(stage: Stage) -> None:
-    """Two hundred notifications in a row cost a few list calls and a few notifications, and the last one counts."""
+    """Two hundred notifications at once cost a few list calls and a few notifications, and the last one counts."""
     one = stage.upstream("one", tools=tools("before"), prompts=[PROMPT])
     async with stage.mcpx(one) as host:
         await host.open(LATEST_LEGACY)
         assert await host.names() == ["one__before"]
-        await one.do(*[CHANGED] * 199, {"set": {"tools": tools("after")}}, CHANGED)
+        await one.do({"cork": [*[CHANGED] * 199, {"set": {"tools": tools("after")}}, CHANGED]})
         await host.notified("notifications/tools/list_changed")
         assert await host.names() == ["one__after"]
         await host.fence()
