@@ -59,7 +59,8 @@ async def test_pain_02_killed_hard_no_server_stays(stage: Stage) -> None:
     """After SIGKILL to mcpx each server sees EOF by itself, as no other holds the end of its pipe, and is gone."""
     several = [stage.upstream(f"s{n}") for n in range(3)]
     stubborn = stage.upstream("stubborn", **STUBBORN, onStart=[{"spawn": GRANDCHILD}])
-    async with stage.mcpx(*several, stubborn, status=-signal.SIGKILL) as host:
+    limits = {"stdinGrace": 1, "termGrace": 1}
+    async with stage.mcpx(*several, stubborn, limits=limits, status=-signal.SIGKILL) as host:
         await host.open(LATEST_LEGACY)
         await host.names()
         host.signal(signal.SIGKILL)

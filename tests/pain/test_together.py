@@ -35,7 +35,7 @@ async def test_pain_19_all_kinds_of_servers_survive_the_probe(stage: Stage) -> N
     ]
     expected = [f"{one.name}__echo" for one in several]
     for _ in range(2):
-        async with stage.mcpx(*several) as host:
+        async with stage.mcpx(*several, limits={"probeDelay": 1}) as host:
             await host.open(LATEST_LEGACY)
             assert await host.names() == expected
             for name in expected:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from tests.peers.running import Run
 
-SLOW_START = 2.5  # seconds until the server serves
-PROBE_DELAY = 1.0  # seconds that the probe is alone
+SLOW_START = 1.5  # seconds until the server serves
+PROBE_DELAY = 0.6  # seconds that the probe is alone
 
 every_server = pytest.mark.parametrize("server", SERVERS)
 
