@@ -167,6 +167,9 @@ def url(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -> st
     if not parts.hostname:
         place.problem(f"a {parts.scheme}:// URL needs a host")
         return None
+    if parts.fragment and parts.scheme in SCHEMES["websocket"]:  # RFC 6455 section 3
+        place.problem(f'a {parts.scheme}:// URL holds no fragment ("#" in it is written %23)')
+        return None
     return found
 
 

@@ -228,19 +228,27 @@ async def _connect_unix(url: str) -> trio.SocketStream:
 
 async def _connect_tcp(url: str) -> trio.SocketStream:
     parts = urlsplit(url)
-    host, port = parts.hostname, parts.port
-    assert host is not None
-    assert port is not None
-    where = f"{f'[{host}]' if ':' in host else host}:{port}"
+    assert parts.hostname is not None
+    assert parts.port is not None
+    return await open_tcp(parts.hostname, parts.port)
+
+
+async def open_tcp(host: str, port: int) -> trio.SocketStream:
+    """Connect to a port. Raises ``ConnectError``, which says in a sentence what is wrong."""
     try:
         stream = await trio.open_tcp_stream(host, port)
     except socket.gaierror as error:
         raise ConnectError(f"The host name {host!r} cannot be resolved: {_why(error)}.") from None
     except OSError as error:
-        raise ConnectError(f"{where} cannot be connected to: {_why_all(error)}.") from None
+        raise ConnectError(f"{host_and_port(host, port)} cannot be connected to: {_why_all(error)}.") from None
     with suppress(OSError):  # a machine that vanished is noticed at last, though nothing is sent
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return stream
+
+
+def host_and_port(host: str, port: int) -> str:
+    """Both as a URL has them, with the brackets that an IPv6 address needs."""
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
 _CONNECT: dict[str, Callable[[str], Awaitable[trio.SocketStream]]] = {"unix": _connect_unix, "tcp": _connect_tcp}

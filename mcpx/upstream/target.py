@@ -176,7 +176,7 @@ async def _open_link(server: ServerSettings, surroundings: Surroundings, deadlin
     else:
         scheme = urlsplit(server.url or "").scheme
         if scheme not in _SCHEMES:
-            served = " and ".join(f"{name}://" for name in _SCHEMES)
+            served = ", ".join(f"{name}://" for name in _SCHEMES)
             raise UpstreamStartError(
                 server.name, f"{scheme}:// servers are not served yet by this version; {served} are, and commands."
             )
@@ -209,10 +209,32 @@ async def _open_socket(server: ServerSettings, deadline: float) -> AsyncGenerato
         yield connection
 
 
+@asynccontextmanager
+async def _open_websocket(server: ServerSettings, deadline: float) -> AsyncGenerator[Connection]:
+    """One message a frame over a WebSocket that the server serves."""
+    from mcpx.transports.websocket import open_websocket  # late: it takes its time to load, and few servers need it
+
+    assert server.url is not None
+    async with AsyncExitStack() as stack:
+        try:
+            channel = await stack.enter_async_context(
+                open_websocket(server.url, server.headers, deadline=deadline, max_frame=server.limits.max_frame)
+            )
+        except ConnectError as error:
+            raise UpstreamStartError(server.name, str(error)) from None
+
+        async def describe_end() -> str:
+            return channel.describe_end()
+
+        yield await stack.enter_async_context(open_connection(server.name, channel, describe_end))
+
+
 # What carries the messages of a server at a URL, by the scheme of that.
 _SCHEMES: dict[str, Callable[[ServerSettings, float], AbstractAsyncContextManager[Connection]]] = {
     "unix": _open_socket,
     "tcp": _open_socket,
+    "ws": _open_websocket,
+    "wss": _open_websocket,
 }
 
 

@@ -1,0 +1,153 @@
+"""What a WebSocket client says to open a connection, and what it makes of the answer. (RFC 6455 section 4.)
+
+The headers of the configuration hold credentials, as the address itself may: nothing that is said here to a person
+shows more of them than a header's name.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from mcpx.errors import ConnectError
+from mcpx.transports.sockets import host_and_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PORTS = {"ws": 80, "wss": 443}  # where none is given
+SHORTEST_SECRET = 6  # characters; masking anything shorter would garble what is said, and protect nothing
+MASK = "***"
+
+# What the handshake says itself. A second one of any of them would make it invalid.
+_RESERVED = {
+    "upgrade", "connection", "content-length", "transfer-encoding", "sec-websocket-key", "sec-websocket-version",
+    "sec-websocket-protocol", "sec-websocket-extensions",
+}  # fmt: skip
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # in no header's value, RFC 9110 section 5.5
+_STATUS = re.compile(rb"HTTP/1\.\d (\d{3})[ \r]")
+_PATH = "/%:@!$&'()*+,;=~"  # what a path may hold beside letters and digits, RFC 3986 section 3.3
+_TLS_ALERT = b"\x15\x03"  # how a server that speaks TLS answers what is none, RFC 8446 section 5.1
+
+# What to do about a refusal, by its HTTP status.
+_ADVICE: dict[int, str] = {
+    401: 'Give it a token in the configuration: "headers": {"Authorization": "Bearer ..."}.',
+    403: 'It may want another token in "headers", or no client at this place.',
+    404: "Is the path of the URL right?",
+    407: "It is a proxy that wants to know who asks, which mcpx has no setting for.",
+    429: "It has had too many requests.",
+}
+_SWITCHING = 101
+
+
+class Opening(NamedTuple):
+    """A handshake to be made."""
+
+    host: str
+    port: int
+    tls: bool
+    host_header: str
+    target: str  # path and query; the query may hold credentials
+    headers: list[tuple[bytes, bytes]]  # beside those of the handshake itself
+    secrets: tuple[str, ...]  # what nobody is to see, should the server say it back
+
+    @property
+    def where(self) -> str:
+        """The address as it is shown."""
+        return host_and_port(self.host, self.port)
+
+
+def opening(url: str, headers: Mapping[str, str]) -> Opening:
+    """The handshake for a ``ws://`` or ``wss://`` URL.
+
+    A user name and password in it become an ``Authorization``, unless ``headers`` has one. Raises ``ConnectError`` for
+    what cannot be said in HTTP.
+    """
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    try:
+        host = parts.hostname.encode("idna").decode() if not parts.hostname.isascii() else parts.hostname
+        host.encode("idna")
+    except UnicodeError:
+        raise ConnectError(f"{parts.hostname!r} is not a valid host name.") from None
+    port = parts.port or PORTS[parts.scheme]
+    shown = host.partition("%")[0]  # the zone of an IPv6 address means something on this machine only
+    host_header = (
+        host_and_port(shown, port) if port != PORTS[parts.scheme] else host_and_port(shown, port)[: -len(f":{port}")]
+    )
+    target = quote(parts.path or "/", safe=_PATH)
+    if parts.query:
+        target += "?" + quote(parts.query, safe=_PATH + "?")
+    sent: dict[str, str] = {}
+    for name, value in headers.items():
+        value = value.strip(" \t")
+        if name.lower() == "host":
+            host_header = value
+        elif name.lower() in _RESERVED:
+            raise ConnectError(
+                f"The header {name} belongs to the WebSocket handshake itself; take it out of the headers."
+            )
+        elif _CONTROL.search(value):
+            raise ConnectError(f"The value of the header {name} holds a control character, which HTTP does not allow.")
+        else:
+            sent[name] = value
+    if parts.username is not None and "authorization" not in map(str.lower, sent):
+        credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        sent["Authorization"] = f"Basic {b64encode(credentials.encode()).decode()}"
+    hidden = {parts.query, parts.username or "", parts.password or "", *sent.values()}
+    hidden |= {value.partition(" ")[2] for value in sent.values()}  # "Bearer x" is to be hidden as "x" too
+    return Opening(
+        host,
+        port,
+        parts.scheme == "wss",
+        host_header,
+        target,
+        [(name.encode(), value.encode()) for name, value in sent.items()],
+        tuple(sorted((one for one in hidden if len(one) >= SHORTEST_SECRET), key=len, reverse=True)),
+    )
+
+
+def status_of(head: bytes) -> int | None:
+    """The HTTP status that an answer begins with, once that much of it has come."""
+    match = _STATUS.match(head)
+    return None if match is None else int(match[1])
+
+
+def is_refusal(head: bytes) -> bool:
+    """Whether what has come of an answer says already that there will be no WebSocket."""
+    status = status_of(head)
+    return status is not None and status >= 200
+
+
+def why_refused(head: bytes, broke: str | None) -> str:
+    """Why a handshake failed, in a sentence for a person. ``broke`` is how the connection broke, if it did."""
+    status = status_of(head)
+    if status is not None and status != _SWITCHING:
+        return _why_status(status)
+    if head.startswith(_TLS_ALERT):
+        return "The server speaks TLS; its URL should begin with wss://."
+    if status == _SWITCHING:
+        return "The server's answer to the WebSocket handshake is not a valid one."
+    if head:
+        return "The server does not speak WebSocket, nor any HTTP."
+    if broke is not None:
+        return f"The connection broke during the WebSocket handshake: {broke}."
+    return "The server closed the connection during the WebSocket handshake."
+
+
+def _why_status(status: int) -> str:
+    try:
+        phrase = f" ({HTTPStatus(status).phrase})"
+    except ValueError:
+        phrase = ""
+    if 200 <= status < 300:
+        return f"The server answered as to any HTTP request, with {status}{phrase}: there is no WebSocket at this URL."
+    if 300 <= status < 400:
+        said = f"The server redirects elsewhere, with HTTP status {status}{phrase}, which mcpx does not follow:"
+        return f"{said} give it the address that is meant."
+    advice = _ADVICE.get(status)
+    said = f"The server refused the WebSocket handshake with HTTP status {status}{phrase}."
+    return f"{said} {advice}" if advice else said
