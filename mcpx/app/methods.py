@@ -13,6 +13,7 @@ from mcpx.app.function import guard
 from mcpx.errors import RpcError
 from mcpx.spec.revisions import MODERN
 from mcpx.wire.frames import INVALID_PARAMS, to_raw
+from mcpx.wire.raws import is_object
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -128,7 +129,7 @@ async def _call_tool(app: App, params: Raw, context: Context) -> dict[str, Any]:
     if tool is None:
         raise RpcError(INVALID_PARAMS, f"Unknown tool: {call.name}")
     given = Raw(b"{}") if isinstance(call.arguments, UnsetType) else call.arguments
-    if bytes(memoryview(given)[:1]) != b"{":
+    if not is_object(given):
         raise RpcError(INVALID_PARAMS, "Invalid params: arguments must be an object")
     try:
         arguments = tool.function.parameters.decode(given)

@@ -23,6 +23,7 @@ from mcpx.spec.revisions import MODERN, is_modern
 from mcpx.transports.channel import Oversize
 from mcpx.wire import frames
 from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Frame
+from mcpx.wire.raws import members_of, string_of
 
 if TYPE_CHECKING:
     from mcpx.app.app import App
@@ -100,10 +101,7 @@ class _Conversation:
 
     def _cancel(self, frame: Frame) -> None:
         """Cancel what a notification names; one that names nothing in flight is ignored."""
-        try:
-            named = frames.members(frame.params).get("requestId", frames.NULL)
-        except RemoteProtocolError:
-            return
+        named = (members_of(frame.params) or {}).get("requestId", frames.NULL)
         key = frames.id_key(named)
         if key is not None and key in self._in_flight:
             self._in_flight[key].cancel()
@@ -152,7 +150,7 @@ class _Conversation:
         if method == "initialize" and (raw is None or meta.MARK not in bytes(raw)):
             # A host of the other era. The error names what is spoken, the only diagnostic that it can show
             # (basic/versioning, Backward Compatibility).
-            raise _unsupported(_text(members.get("protocolVersion")))
+            raise _unsupported(string_of(members.get("protocolVersion")) or "")
         if raw is None:
             raise RpcError(INVALID_PARAMS, "Invalid params: `_meta` is missing, which every request must have")
         try:
@@ -176,10 +174,3 @@ def _unsupported(requested: str) -> RpcError:
     return RpcError(
         UNSUPPORTED_VERSION, "Unsupported protocol version", {"supported": list(MODERN), "requested": requested}
     )
-
-
-def _text(raw: Raw | None) -> str:
-    try:
-        return "" if raw is None else msgspec.json.decode(raw, type=str)
-    except msgspec.MsgspecError:
-        return ""

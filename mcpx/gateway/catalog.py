@@ -13,13 +13,13 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError, UpstreamGone, UpstreamStartError
+from mcpx.errors import RpcError, UpstreamError, UpstreamGone, UpstreamStartError
 from mcpx.gateway.name_table import Clash, NameTable, Owner
 from mcpx.gateway.uris import own_name, public_item
 from mcpx.spec.lists import LISTINGS
 from mcpx.spec.mend import mend
-from mcpx.spec.raws import string_of
 from mcpx.wire import frames
+from mcpx.wire.raws import elements_of, members_of, string_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -321,11 +321,10 @@ class Catalog:
 
 def _read_page(server: str, listing: Listing, payload: Raw, items: dict[str, Item], entry: _Entry) -> _Page:
     """Add a page's items by their own names; the first of two that are named alike stays."""
-    try:
-        members = frames.members(payload)
-        raws = msgspec.json.decode(members[listing.member], type=list[Raw])
-    except (msgspec.MsgspecError, RemoteProtocolError, KeyError, RecursionError):
-        raise UpstreamError(server, f"The server's answer to {listing.method} holds no list of {entry.kind}.") from None
+    members = members_of(payload) or {}
+    raws = elements_of(members.get(listing.member))
+    if raws is None:
+        raise UpstreamError(server, f"The server's answer to {listing.method} holds no list of {entry.kind}.")
     passthrough = entry.supervisor.server.passthrough
     for written in raws:
         raw = mend(listing.type, written)

@@ -16,9 +16,10 @@ from mcpx.gateway.templates import match_template
 from mcpx.gateway.uris import rewrite_result_uris, split_uri
 from mcpx.names import candidates
 from mcpx.spec.lists import LISTINGS
-from mcpx.spec.raws import string_of
 from mcpx.upstream.call import Reply, Request
+from mcpx.upstream.session import EMPTY_COMPLETION
 from mcpx.wire import frames
+from mcpx.wire.raws import string_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from mcpx.upstream.call import Asker, Event
     from mcpx.upstream.session import SessionCall
     from mcpx.upstream.supervisor import Instance, Supervisor
-
-_EMPTY_COMPLETION = Raw(b'{"completion":{"values":[]}}')
 
 
 class Target(NamedTuple):
@@ -135,7 +134,7 @@ ROUTES: dict[str, Route] = {
     "tools/call": Route(Router.by_name, "tools", "tools"),
     "prompts/get": Route(Router.by_name, "prompts", "prompts"),
     "resources/read": Route(Router.by_uri, "resources", "resources"),
-    "completion/complete": Route(Router.by_reference, "prompts", "completions", _EMPTY_COMPLETION),
+    "completion/complete": Route(Router.by_reference, "prompts", "completions", EMPTY_COMPLETION),
 }
 
 _URI_KINDS: tuple[ListKind, ...] = ("resources", "templates")

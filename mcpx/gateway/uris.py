@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Raw
 
 from mcpx.names import DEFAULT_LIMIT, public_name, server_part
 from mcpx.spec.lists import LISTINGS
 from mcpx.wire.frames import to_raw
+from mcpx.wire.raws import elements_of, members_of, string_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 
 SCHEME = "mcpx://"
 _APP_SCHEME = "ui://"
-
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_list = msgspec.json.Decoder(list[Raw]).decode
-_decode_string = msgspec.json.Decoder(str).decode
-_MALFORMED = (msgspec.MsgspecError, RecursionError)
 
 # A member named "uri", however it is spelled: JSON may escape any letter.
 _HOLDS_URI = re.compile(rb'"(?:u|\\u0075)(?:r|\\u0072)(?:i|\\u0069)"')
@@ -58,11 +53,7 @@ def split_uri(public: str, servers: Iterable[str]) -> tuple[str, str] | None:
 def own_name(kind: ListKind, item: Raw) -> str | None:
     """The name, URI or template by which a server itself calls an item of one of its lists; ``None`` where it has no
     usable one."""
-    try:
-        own = _decode_string(_decode_members(item)[LISTINGS[kind].key])
-    except (KeyError, *_MALFORMED):
-        return None
-    return own or None
+    return string_of((members_of(item) or {}).get(LISTINGS[kind].key)) or None
 
 
 def public_item(kind: ListKind, item: Raw, server_name: str, limit: int = DEFAULT_LIMIT) -> tuple[str, str, Raw] | None:
@@ -78,9 +69,7 @@ def public_item(kind: ListKind, item: Raw, server_name: str, limit: int = DEFAUL
     public = public_name(server_name, own, limit) if key == "name" else public_uri(server_name, own)
     if public == own:
         return public, own, item
-    members = _decode_members(item)
-    members[key] = to_raw(public)
-    return public, own, to_raw(members)
+    return public, own, to_raw({**(members_of(item) or {}), key: to_raw(public)})
 
 
 def rewrite_result_uris(method: str, payload: Raw, server_name: str) -> Raw:
@@ -103,10 +92,7 @@ def _is_left_alone(uri: str) -> bool:
 
 
 def _edit_uri(value: Raw, prefix: bytes) -> Raw:
-    try:
-        uri = _decode_string(value)
-    except _MALFORMED:
-        return value
+    uri = string_of(value)
     if not uri or _is_left_alone(uri):
         return value
     return Raw(b'"' + prefix + bytes(value)[1:])  # the prefix needs no escapes; the rest keeps its own
@@ -116,16 +102,11 @@ def _in_member(key: str, edit: Edit) -> Edit:
     """Edit one member of an object."""
 
     def edit_member(value: Raw, prefix: bytes) -> Raw:
-        try:
-            members = _decode_members(value)
-            before = members[key]
-        except (KeyError, *_MALFORMED):
+        members = members_of(value)
+        if members is None or key not in members:
             return value
-        after = edit(before, prefix)
-        if after is before:
-            return value
-        members[key] = after
-        return to_raw(members)
+        after = edit(members[key], prefix)
+        return value if after is members[key] else to_raw({**members, key: after})
 
     return edit_member
 
@@ -134,9 +115,8 @@ def _in_each(edit: Edit) -> Edit:
     """Edit the elements of an array."""
 
     def edit_each(value: Raw, prefix: bytes) -> Raw:
-        try:
-            elements = _decode_list(value)
-        except _MALFORMED:
+        elements = elements_of(value)
+        if elements is None:
             return value
         edited = [edit(element, prefix) for element in elements]
         return value if all(a is b for a, b in zip(edited, elements, strict=True)) else to_raw(edited)
@@ -146,11 +126,7 @@ def _in_each(edit: Edit) -> Edit:
 
 def _edit_block(value: Raw, prefix: bytes) -> Raw:
     """Edit a content block, by its type."""
-    try:
-        kind = _decode_string(_decode_members(value)["type"])
-    except (KeyError, *_MALFORMED):
-        return value
-    edit = _BLOCKS.get(kind)
+    edit = _BLOCKS.get(string_of((members_of(value) or {}).get("type")) or "")
     return value if edit is None else edit(value, prefix)
 
 

@@ -11,10 +11,10 @@ from mcpx.errors import LocalProtocolError
 from mcpx.spec.carry import carry, carry_result, stamp_modern
 from mcpx.spec.mend import mend
 from mcpx.spec.meta import PER_HOP_KEYS, PROGRESS_TOKEN
-from mcpx.spec.raws import members_of
 from mcpx.spec.revisions import LATEST_MODERN
 from mcpx.upstream.call import LogMessage, Progress, Reply, Request
 from mcpx.wire.frames import encode, notification, to_raw
+from mcpx.wire.raws import members_of
 
 if TYPE_CHECKING:
     from msgspec import Raw

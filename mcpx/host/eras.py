@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from mcpx.errors import RemoteProtocolError, RpcError
@@ -19,7 +18,8 @@ from mcpx.spec.codes import UNSUPPORTED_VERSION
 from mcpx.spec.levels import LEVELS
 from mcpx.spec.revisions import LATEST_LEGACY, LEGACY, SUPPORTED, is_legacy, is_modern
 from mcpx.upstream.call import Asker
-from mcpx.wire.frames import INVALID_PARAMS, NULL, id_key, members
+from mcpx.wire.frames import INVALID_PARAMS, id_key, optional_members
+from mcpx.wire.raws import members_of, string_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +31,6 @@ MAX_INTRODUCED = 100  # identities of one connection that the log tells at level
 
 # The reserved keys of a modern request, in the order in which ``_envelope`` takes them.
 _ENVELOPE = (keys.PROTOCOL_VERSION, keys.CLIENT_CAPABILITIES, keys.CLIENT_INFO, keys.LOG_LEVEL)
-
-_string_decoder = msgspec.json.Decoder(str)
-_object_decoder = msgspec.json.Decoder(dict[str, Raw])
 
 
 class HostState:
@@ -63,12 +60,12 @@ class HostState:
         version that is not spoken.
         """
         if method == "initialize":
-            return self._initialize(_object(params) or {})
-        return self._read(method, _members(params))
+            return self._initialize(members_of(params) or {})
+        return self._read(method, optional_members(params))
 
     def _read(self, method: str, params: dict[str, Raw]) -> Inbound:
         legacy = self.legacy
-        meta = _members(params.pop("_meta", UNSET))
+        meta = optional_members(params.pop("_meta", UNSET))
         if not meta:
             return Inbound(method, params, meta, legacy.revision, False, legacy.asker)
         if keys.REQUEST_KEYS.isdisjoint(meta):
@@ -96,18 +93,18 @@ class HostState:
 
     def _initialize(self, params: dict[str, Raw]) -> Inbound:
         """Open the legacy era: what was agreed before is replaced, requests under way finish as they began."""
-        meta = _object(params.pop("_meta", UNSET)) or {}
+        meta = members_of(params.pop("_meta", None)) or {}
         if not keys.REQUEST_KEYS.isdisjoint(meta):
             revision, asker = self._read_envelope(meta)
             return Inbound("initialize", params, {}, revision, True, asker)  # which that revision has removed
         info = params.get("clientInfo")
-        capabilities = _object(params.get("capabilities", UNSET))
+        capabilities = members_of(params.get("capabilities"))
         self.legacy = Handshake(
             _negotiate(params.get("protocolVersion")),
             Asker(
                 self.name,
                 {} if capabilities is None else {name: raw.copy() for name, raw in capabilities.items()},
-                None if info is None or _object(info) is None else info.copy(),
+                info.copy() if info is not None and members_of(info) is not None else None,
             ),
             agreed=True,
         )
@@ -132,7 +129,7 @@ def _negotiate(requested: Raw | None) -> str:
     """
     if requested is None:
         return LATEST_LEGACY
-    version = _string(requested)
+    version = string_of(requested)
     if version is None:
         raise RpcError(
             INVALID_PARAMS,
@@ -148,15 +145,15 @@ def _envelope(
     if version is None or capabilities is None:
         missing = keys.PROTOCOL_VERSION if version is None else keys.CLIENT_CAPABILITIES
         raise RemoteProtocolError(INVALID_PARAMS, f"Invalid params: _meta lacks {missing}")
-    revision = _string(version)
+    revision = string_of(version)
     if revision is None:
         raise _wrong(keys.PROTOCOL_VERSION, "a string")
-    declared = _object(capabilities)
+    declared = members_of(capabilities)
     if declared is None:
         raise _wrong(keys.CLIENT_CAPABILITIES, "an object")
-    if info is not None and _object(info) is None:
+    if info is not None and members_of(info) is None:
         raise _wrong(keys.CLIENT_INFO, "an object")
-    log_level = None if level is None else _string(level)
+    log_level = None if level is None else string_of(level)
     if level is not None and log_level not in LEVELS:
         raise _wrong(keys.LOG_LEVEL, f"one of {', '.join(LEVELS)}")
     if not is_modern(revision):
@@ -171,8 +168,8 @@ def _envelope(
 
 def _shown(info: Raw | None) -> str:
     """Name and version out of a ``clientInfo``, and nothing else that a host may have put there."""
-    told = {} if info is None else _object(info) or {}
-    name, version = (_string(told[key]) if key in told else None for key in ("name", "version"))
+    told = members_of(info) or {}
+    name, version = (string_of(told.get(key)) for key in ("name", "version"))
     if not name:
         return "without a name"
     words = f"{name} {version}" if version else name
@@ -181,30 +178,3 @@ def _shown(info: Raw | None) -> str:
 
 def _wrong(key: str, expected: str) -> RemoteProtocolError:
     return RemoteProtocolError(INVALID_PARAMS, f"Invalid params: _meta[{key!r}] must be {expected}")
-
-
-def _members(raw: Raw | UnsetType) -> dict[str, Raw]:
-    """The members of an optional object. Some hosts write ``null`` for one that they leave out."""
-    try:
-        return members(raw)
-    except RemoteProtocolError:
-        if raw == NULL:
-            return {}
-        raise
-
-
-def _object(raw: Raw | UnsetType) -> dict[str, Raw] | None:
-    """The members of a raw object; ``None`` where it is none."""
-    if isinstance(raw, UnsetType):
-        return None
-    try:
-        return _object_decoder.decode(raw)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-
-
-def _string(raw: Raw) -> str | None:
-    try:
-        return _string_decoder.decode(raw)
-    except msgspec.MsgspecError:
-        return None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Raw
-
-from mcpx.errors import RemoteProtocolError
 from mcpx.gateway.gateway import IDENTITY
-from mcpx.spec.capabilities import narrow_implementation, narrow_server
+from mcpx.spec.capabilities import narrow_implementation, narrow_server, promises_changes
 from mcpx.spec.lists import LIST_CHANGED
 from mcpx.spec.revisions import REVISIONS, is_modern
-from mcpx.wire.frames import members, to_raw
+from mcpx.wire.frames import to_raw
+from mcpx.wire.raws import members_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from msgspec import Raw
 
     from mcpx.spec.lists import ChangeKind
     from mcpx.upstream.call import Identity
@@ -51,9 +51,8 @@ def declared(capabilities: Mapping[str, Raw], revision: str) -> dict[str, Raw]:
         without = undelivered.get(name, frozenset())
         if without is None:
             continue
-        try:
-            inner = members(raw)
-        except RemoteProtocolError:  # no object: an upstream's mistake, which is not passed on
+        inner = members_of(raw)
+        if inner is None:  # no object: an upstream's mistake, which is not passed on
             continue
         kept[name] = raw if without.isdisjoint(inner) else to_raw({k: v for k, v in inner.items() if k not in without})
     return kept
@@ -61,7 +60,4 @@ def declared(capabilities: Mapping[str, Raw], revision: str) -> dict[str, Raw]:
 
 def promised_changes(capabilities: Mapping[str, Raw]) -> frozenset[ChangeKind]:
     """The lists for which these capabilities promise word of a change."""
-    true = Raw(b"true")
-    return frozenset(
-        kind for kind in LIST_CHANGED if kind in capabilities and members(capabilities[kind]).get(_LIST_CHANGED) == true
-    )
+    return frozenset(kind for kind in LIST_CHANGED if promises_changes(capabilities.get(kind)))

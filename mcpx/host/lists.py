@@ -16,8 +16,8 @@ from mcpx.host.modern import complete
 from mcpx.settings import MiB
 from mcpx.spec.carry import CannotSay, carry
 from mcpx.spec.lists import LISTINGS
-from mcpx.spec.raws import string_of
 from mcpx.wire.frames import INVALID_PARAMS, NULL, to_raw
+from mcpx.wire.raws import string_of
 
 if TYPE_CHECKING:
     from mcpx.gateway.gateway import Page, Part

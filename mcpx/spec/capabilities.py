@@ -9,8 +9,8 @@ from msgspec import Raw
 
 from mcpx.spec.meta import PREFIX
 from mcpx.spec.plans import plan_of
-from mcpx.spec.raws import FALSE, TRUE, is_object, members_of, string_of, without
 from mcpx.wire.frames import NULL, to_raw
+from mcpx.wire.raws import FALSE, TRUE, is_object, members_of, string_of, without
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,11 @@ def read_server(raw: Raw | None) -> dict[str, Raw]:
         if kept != inner:
             declared[name] = to_raw(kept)
     return declared
+
+
+def promises_changes(capability: Raw | None) -> bool:
+    """Whether what a server declares of a kind of list promises word of its changes."""
+    return (members_of(capability) or {}).get("listChanged") == TRUE
 
 
 def is_implementation(raw: Raw | None) -> TypeGuard[Raw]:

@@ -16,10 +16,10 @@ from mcpx.spec.edits import CannotSay, Marks
 from mcpx.spec.meta import NOT_IN_RESULTS, SERVER_INFO
 from mcpx.spec.methods import METHODS
 from mcpx.spec.plans import plan_of
-from mcpx.spec.raws import members_of, string_of, without
 from mcpx.spec.revisions import LATEST_MODERN, is_modern
 from mcpx.spec.tables import RECORDS
 from mcpx.wire.frames import NULL, to_raw
+from mcpx.wire.raws import members_of, string_of, without
 
 if TYPE_CHECKING:
     from msgspec import Raw

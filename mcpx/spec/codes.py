@@ -9,10 +9,10 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpx.errors import RpcError
-from mcpx.spec.raws import elements_of, members_of
 from mcpx.spec.revisions import LATEST_LEGACY, V2025_11_25, V2026_07_28, Era, era_of, is_modern
 from mcpx.spec.span import ALWAYS, Span
 from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, to_raw
+from mcpx.wire.raws import elements_of, members_of
 
 if TYPE_CHECKING:
     from msgspec import Raw

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from mcpx.errors import McpxError
+from mcpx.wire.frames import to_raw
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -74,3 +75,18 @@ class Edit(NamedTuple):
     span: Span
     marks: Marks
     change: Change
+
+
+def cannot(what: str) -> Change:
+    """The restatement of what has none: it raises ``CannotSay``. ``what`` ends before the revision's name."""
+
+    def refuse(members: dict[str, Raw], target: str) -> dict[str, Raw]:
+        raise CannotSay(f"{what}, which {target} has no way to say")
+
+    return refuse
+
+
+def text_block(text: str, *, like: dict[str, Raw] | None = None) -> dict[str, Raw]:
+    """The members of a text block, with the annotations and the metadata of the block ``like`` in whose place it is."""
+    kept = {key: value for key, value in (like or {}).items() if key in ("annotations", "_meta")}
+    return {"type": to_raw("text"), "text": to_raw(text), **kept}

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mcpx.spec.raws import elements_of, is_object, members_of, without
 from mcpx.spec.tables import RECORDS
 from mcpx.wire.frames import NULL, to_raw
+from mcpx.wire.raws import elements_of, is_object, members_of, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,9 @@ from msgspec import Raw
 from mcpx.spec import questions, restate
 from mcpx.spec.edits import Marks
 from mcpx.spec.fields import Record, Union, revisions_of
-from mcpx.spec.raws import elements_of, members_of, string_of
 from mcpx.spec.tables import RECORDS, UNIONS
 from mcpx.wire.frames import to_raw
+from mcpx.wire.raws import elements_of, members_of, string_of
 
 if TYPE_CHECKING:
     from mcpx.spec.edits import Change, Edit

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpx.spec.edits import CannotSay, Change, Edit, Marks
-from mcpx.spec.raws import elements_of, members_of, replaced, string_of, text_block, without
+from mcpx.spec.edits import CannotSay, Change, Edit, Marks, cannot, text_block
 from mcpx.spec.revisions import V2025_06_18
 from mcpx.spec.span import Span
 from mcpx.wire.frames import to_raw
+from mcpx.wire.raws import elements_of, members_of, replaced, string_of, without
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -101,15 +101,8 @@ def _names_apart(members: dict[str, Raw], target: str) -> dict[str, Raw]:
     return replaced(members, "oneOf", (("enum", to_raw(values)), ("enumNames", to_raw(titles))))
 
 
-def _refused(what: str) -> Change:
-    def refuse(members: dict[str, Raw], target: str) -> dict[str, Raw]:
-        raise CannotSay(f"{what}, which {target} has no way to do")
-
-    return refuse
-
-
 RESTATEMENTS: dict[str, Change] = {
     "TitledSingleSelectEnumSchema": _names_apart,
-    "TitledMultiSelectEnumSchema": _refused("The form asks for a choice of several"),
-    "ElicitRequestURLParams": _refused("The question asks for a visit to a URL"),
+    "TitledMultiSelectEnumSchema": cannot("The form asks for a choice of several"),
+    "ElicitRequestURLParams": cannot("The question asks for a visit to a URL"),
 }

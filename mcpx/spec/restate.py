@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from mcpx.spec.edits import CannotSay, Change, Edit, Marks
+from mcpx.spec.edits import CannotSay, Change, Edit, Marks, cannot, text_block
 from mcpx.spec.meta import NOT_IN_RESULTS
-from mcpx.spec.raws import FALSE, TRUE, elements_of, is_object, members_of, string_of, text_block, text_of, without
 from mcpx.spec.revisions import LATEST_LEGACY, V2025_06_18, V2025_11_25
 from mcpx.spec.span import Span
 from mcpx.spec.tables import RECORDS
 from mcpx.wire.frames import to_raw
+from mcpx.wire.raws import FALSE, TRUE, elements_of, is_object, members_of, string_of, text_of, without
 
 _LEGACY = Span(until=LATEST_LEGACY)
 _STRUCTURED = RECORDS["CallToolResult"].fields["structuredContent"].span
@@ -130,16 +130,9 @@ def _decoded_size(base64: str) -> int:
     return len(base64) * 3 // 4 - base64[-2:].count("=")
 
 
-def _unsayable(what: str) -> Change:
-    def refuse(members: dict[str, Raw], target: str) -> dict[str, Raw]:
-        raise CannotSay(f"{what}, which {target} has no way to say")
-
-    return refuse
-
-
 RESTATEMENTS: dict[str, Change] = {
     "ResourceLink": _link_as_text,
     "AudioContent": _audio_as_text,
-    "ToolUseContent": _unsayable("The conversation holds the use of a tool"),
-    "ToolResultContent": _unsayable("The conversation holds the result of a tool"),
+    "ToolUseContent": cannot("The conversation holds the use of a tool"),
+    "ToolResultContent": cannot("The conversation holds the result of a tool"),
 }

@@ -94,10 +94,6 @@ class Connection:
         """Queue a notification."""
         self._channel.send_nowait(frames.encode(frames.notification(method, params)))
 
-    def notify_raw(self, message: bytes) -> None:
-        """Queue a notification that is encoded already."""
-        self._channel.send_nowait(message)
-
     def answer(self, frame: frames.Frame) -> None:
         """Queue the answer to a request of the server's. One that asks without end and reads nothing is given up."""
         if len(self._answers) >= MAX_ANSWERS:
@@ -156,7 +152,7 @@ class Connection:
             if frame.method is UNSET:
                 self._take_answer(frame)
             elif frame.id is UNSET:
-                self._take_notification(frame.method, _members(frame.params))
+                self._take_notification(frame.method, frames.optional_members(frame.params))
             else:
                 self._take_request(frame.id, frame.method, frame.params)
         except RemoteProtocolError as error:
@@ -193,7 +189,7 @@ class Connection:
             return  # whatever is answered could not be matched
         if self.listener is not None:
             try:
-                self.listener.asked(id, method, _members(params))
+                self.listener.asked(id, method, frames.optional_members(params))
             except RemoteProtocolError:
                 self.listener.asked(id, method, {})  # it waits for an answer all the same
         elif method == "ping":  # the one request that may come before the handshake is over (2025-11-25 lifecycle)
@@ -252,11 +248,6 @@ async def open_connection(
             yield connection
         finally:
             connection.end("mcpx closed the connection.")
-
-
-def _members(params: Raw | UnsetType) -> dict[str, Raw]:
-    """The params of what a server sends. Some write ``null`` for those that they leave out."""
-    return {} if params == frames.NULL else frames.members(params)
 
 
 def _shorten(line: bytes) -> str:

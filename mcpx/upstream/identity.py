@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from mcpx.spec.capabilities import is_implementation, read_server
 from mcpx.spec.mend import mend
-from mcpx.spec.raws import string_of
 from mcpx.upstream.call import Identity
+from mcpx.wire.raws import string_of
 
 if TYPE_CHECKING:
     from msgspec import Raw

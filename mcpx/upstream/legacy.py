@@ -9,10 +9,9 @@ from msgspec import UNSET, Raw, UnsetType
 
 from mcpx.errors import UpstreamError, UpstreamStartError
 from mcpx.spec import capabilities, meta
-from mcpx.spec.raws import is_object
 from mcpx.spec.revisions import LEGACY
 from mcpx.upstream.identity import read_identity
-from mcpx.wire import frames
+from mcpx.wire.raws import is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,8 +86,3 @@ def read_initialize_result(server: str, payload: Raw, *, pinned: str | None) -> 
     if form.assumes_completions and ("prompts" in offered or "resources" in offered):
         offered = {**offered, "completions": Raw(b"{}")}
     return form, msgspec.structs.replace(identity, capabilities=offered)
-
-
-def initialized() -> bytes:
-    """The notification that ends the handshake."""
-    return frames.encode(frames.notification("notifications/initialized"))

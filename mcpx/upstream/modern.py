@@ -12,10 +12,11 @@ from msgspec import UNSET, Raw, UnsetType
 
 from mcpx.errors import UpstreamError
 from mcpx.spec import capabilities, meta
-from mcpx.spec.raws import members_of, string_of
+from mcpx.spec.methods import METHODS
 from mcpx.upstream.identity import read_identity
 from mcpx.upstream.session import TryAgain
 from mcpx.wire import frames
+from mcpx.wire.raws import members_of, string_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from mcpx.upstream.call import Asker, Identity
 
 KEPT_ENVELOPES = 16  # of the last askers: a host is the same one for all its requests, and there are few at a time
-
-# The requests that may be answered with input_required (2026-07-28 basic/patterns/mrtr, Supported Requests).
-MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 
 class ResultHead(msgspec.Struct, rename="camel", gc=False):
@@ -85,7 +83,8 @@ class ModernForm:
             return payload
         if head.result_type != "input_required":
             raise UpstreamError(server, f"The server's result of {method} has the unknown type {head.result_type!r}.")
-        if method not in MAY_ASK:
+        row = METHODS.get(method)
+        if row is None or row.interrupts is None or not row.interrupts.covers(self.revision):
             raise UpstreamError(server, f"The server asked for input on {method}, where the protocol has no questions.")
         if isinstance(head.input_requests, Raw) and members_of(head.input_requests) != {}:
             raise UpstreamError(server, "The server asked a question of a kind that mcpx did not declare.")
@@ -104,7 +103,7 @@ class DiscoverResult(msgspec.Struct, rename="camel"):
 
     @property
     def identity(self) -> Identity:
-        server_info = (members_of(self.meta or None) or {}).get(meta.SERVER_INFO)
+        server_info = (members_of(self.meta) or {}).get(meta.SERVER_INFO)
         return read_identity(server_info, self.capabilities or None, self.instructions or None)
 
 

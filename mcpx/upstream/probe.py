@@ -20,7 +20,7 @@ from mcpx.spec.codes import MODERN_CODES, UNSUPPORTED_VERSION
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN, SUPPORTED, newest_common
 from mcpx.upstream.call import Identity
 from mcpx.upstream.eras import Remembered
-from mcpx.upstream.legacy import LegacyForm, initialize_params, initialized, read_initialize_result
+from mcpx.upstream.legacy import LegacyForm, initialize_params, read_initialize_result
 from mcpx.upstream.modern import DiscoverResult, ModernForm, discover_params
 from mcpx.upstream.pending import PendingCall
 from mcpx.wire import frames
@@ -235,7 +235,7 @@ class Opener:
 
     def _complete_handshake(self, answer: Raw) -> Agreement:
         form, identity = read_initialize_result(self._server, answer, pinned=self._plan.pinned)
-        self._connection.notify_raw(initialized())
+        self._connection.notify("notifications/initialized")
         return Agreement(form, identity, _memory("legacy", form.revision, identity))
 
     # -- requests

@@ -13,6 +13,7 @@ import trio
 from msgspec import Raw
 
 from mcpx.errors import RpcError, UpstreamError
+from mcpx.spec.capabilities import promises_changes
 from mcpx.spec.carry import carry_params
 from mcpx.spec.lists import LIST_CHANGED
 from mcpx.spec.methods import METHODS
@@ -37,7 +38,7 @@ MAX_ROUNDS = 10
 ROUND_DELAY = 0.2
 
 _CHANGES: dict[str, ChangeKind] = {method: kind for kind, method in LIST_CHANGED.items()}
-_EMPTY_COMPLETION = Raw(b'{"completion":{"values":[]}}')
+EMPTY_COMPLETION = Raw(b'{"completion":{"values":[]}}')  # for a server that completes nothing (LV-11)
 
 
 class TryAgain(msgspec.Struct, frozen=True):
@@ -103,10 +104,7 @@ class Session:
 
     def declares_changes(self, capability: str) -> bool:
         """Whether the server will tell, unasked, when this list changes."""
-        raw = self.identity.capabilities.get(capability)
-        if raw is None or not self.form.announces_changes:
-            return False
-        return bytes(frames.members(raw).get("listChanged", b"")) == b"true"
+        return self.form.announces_changes and promises_changes(self.identity.capabilities.get(capability))
 
     def call(self, request: Request) -> SessionCall:
         """A host's request on its way; it is sent by the first ``next``."""
@@ -176,7 +174,7 @@ class SessionCall:
                 event = await self._pending.next_raw()
             except RpcError as error:
                 if self._is_missing_completion(error):
-                    return Reply(_EMPTY_COMPLETION, session.revision, session.server)
+                    return Reply(EMPTY_COMPLETION, session.revision, session.server)
                 raise
             if not isinstance(event, Raw):
                 return event

@@ -152,6 +152,11 @@ def members(raw: Raw | bytes | UnsetType) -> dict[str, Raw]:
         raise RemoteProtocolError(INVALID_PARAMS, "Invalid params: not a JSON object") from None
 
 
+def optional_members(raw: Raw | UnsetType) -> dict[str, Raw]:
+    """The members of an object that may be left out; some peers write ``null`` for that. Raises as ``members`` does."""
+    return {} if raw == NULL else members(raw)
+
+
 def error_object(raw: Raw) -> ErrorObject:
     """Decode an ``error`` member; it never raises.
 

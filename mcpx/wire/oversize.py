@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 from msgspec import Raw
 
 from mcpx.wire.frames import id_key
+from mcpx.wire.raws import string_of
 
 if TYPE_CHECKING:
     from mcpx.wire.lines import Oversize
@@ -51,8 +51,6 @@ _BACKWARDS = _Direction(
 _UNKNOWN = OversizeFrame(None, None, None)
 _NESTED = b"{}"  # an object, an array, or whatever was not seen whole
 
-_string_decoder = msgspec.json.Decoder(str)
-
 
 def oversize_frame(message: Oversize) -> OversizeFrame:
     """What can be said for certain of a message over the size limit, taking it to be a valid one.
@@ -74,7 +72,7 @@ def oversize_frame(message: Oversize) -> OversizeFrame:
     return OversizeFrame(
         id=None if id_key(request_id) is None else Raw(request_id),
         is_response=answers if answers != asks else None,
-        method=_string(found.get("method", _NESTED)),
+        method=string_of(Raw(found.get("method", _NESTED))),
     )
 
 
@@ -87,9 +85,9 @@ def _members(text: bytes, direction: _Direction, *, whole: bool) -> list[tuple[s
     for member in written:
         cut = member is written[-1]
         match member[:: direction.step]:
-            case [key, b":", value] if (name := _string(key)) is not None:
+            case [key, b":", value] if (name := string_of(Raw(key))) is not None:
                 members.append((name, value))
-            case [key, b":"] if cut and (name := _string(key)) is not None:
+            case [key, b":"] if cut and (name := string_of(Raw(key))) is not None:
                 members.append((name, _NESTED))
             case _ if not cut:
                 return None
@@ -125,10 +123,3 @@ def _written(text: bytes, direction: _Direction, *, whole: bool) -> list[list[by
         elif depth == 1:
             written[-1].append(token)
     return written if position else None
-
-
-def _string(token: bytes) -> str | None:
-    try:
-        return _string_decoder.decode(token)
-    except msgspec.MsgspecError:
-        return None

@@ -1,6 +1,7 @@
 """Looking into raw JSON one level at a time.
 
-What is malformed is ``None``, never an exception: carrying judges nothing.
+What is malformed is ``None``, never an exception: what it means that it is, whoever looks knows. Where it is an error,
+see ``frames.members``.
 """
 
 from __future__ import annotations
@@ -8,9 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Raw
-
-from mcpx.wire.frames import to_raw
+from msgspec import Raw, UnsetType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +22,9 @@ TRUE = Raw(b"true")
 FALSE = Raw(b"false")
 
 
-def members_of(raw: Raw | None) -> dict[str, Raw] | None:
+def members_of(raw: Raw | UnsetType | None) -> dict[str, Raw] | None:
     """The members of an object, each still raw, in the order they were written; ``None`` for anything else."""
-    if raw is None:
+    if not isinstance(raw, Raw):
         return None
     try:
         return _members.decode(raw)
@@ -33,9 +32,9 @@ def members_of(raw: Raw | None) -> dict[str, Raw] | None:
         return None
 
 
-def elements_of(raw: Raw | None) -> list[Raw] | None:
+def elements_of(raw: Raw | UnsetType | None) -> list[Raw] | None:
     """The elements of an array, each still raw; ``None`` for anything else."""
-    if raw is None:
+    if not isinstance(raw, Raw):
         return None
     try:
         return _elements.decode(raw)
@@ -43,9 +42,9 @@ def elements_of(raw: Raw | None) -> list[Raw] | None:
         return None
 
 
-def string_of(raw: Raw | None) -> str | None:
+def string_of(raw: Raw | UnsetType | None) -> str | None:
     """The value of a string; ``None`` for anything else."""
-    if raw is None:
+    if not isinstance(raw, Raw):
         return None
     try:
         return _string.decode(raw)
@@ -79,9 +78,3 @@ def replaced(members: dict[str, Raw], name: str, values: Iterable[tuple[str, Raw
         else:
             out[key] = value
     return out
-
-
-def text_block(text: str, *, like: dict[str, Raw] | None = None) -> dict[str, Raw]:
-    """The members of a text block, with the annotations and the metadata of the block ``like`` in whose place it is."""
-    kept = {key: value for key, value in (like or {}).items() if key in ("annotations", "_meta")}
-    return {"type": to_raw("text"), "text": to_raw(text), **kept}
