@@ -7,15 +7,17 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcpx.spec.revisions import LATEST_LEGACY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     Popen = subprocess.Popen[str]
+
+ROOT = Path(__file__).parents[2]
 
 # A server of the legacy era: it answers `initialize`, has one tool, writes a banner to stdout, and knows nothing else.
 SERVER = f"""
@@ -48,8 +50,8 @@ class Machine:
         self.folder = folder
         self.server = folder / "server.py"
         self.server.write_text(SERVER)
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
-        self.environ = {**kept, "HOME": str(folder / "home")}
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        self.environ = {**kept, "HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
 
     @property
     def command(self) -> list[str]:

@@ -38,7 +38,7 @@ def test_the_program_in(document: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=60,
@@ -59,7 +59,7 @@ def test_the_server_in_the_document_serves_its_host(tmp_path: Path) -> None:
     ]
     done = subprocess.run(
         [sys.executable, str(program)],
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
         input="".join(json.dumps(frame) + "\n" for frame in frames),
         capture_output=True,
         text=True,

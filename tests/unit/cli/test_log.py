@@ -202,6 +202,7 @@ def test_the_end_does_not_wait_for_a_reader_that_never_comes() -> None:
     closing.join(10)
     assert not closing.is_alive()
     os.close(reader.end)  # lets the writer's thread go
+    lines.close(drain=60)  # and here it is gone: what it wrote next would go to whoever gets the descriptor's number
     reader.close_writer()
 
 
