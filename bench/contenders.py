@@ -122,7 +122,7 @@ def _mcpx_rewrite(sample: Sample) -> Worker:
                 renamed(tool)
             result["tools"] = wire.to_raw(tools)
             frame.result = wire.to_raw(result)
-        return wire.to_line(frame)
+        return wire.one_line(wire.encode(frame)) + b"\n"
 
     return work
 
@@ -139,7 +139,7 @@ def _mcpx_full(_: Sample) -> Worker:
             frame.params = wire.to_raw(decode(frame.params or b"{}"))
         else:
             frame.result = wire.to_raw(decode(frame.result or b"{}"))
-        return wire.to_line(frame)
+        return wire.one_line(wire.encode(frame)) + b"\n"
 
     return work
 

@@ -10,7 +10,7 @@ import trio
 from mcpx.settings import KiB, MiB
 from mcpx.transports.crew import open_crew
 from mcpx.transports.outbox import MAX_PENDING, Outbox
-from mcpx.wire.lines import LineSplitter
+from mcpx.wire.lines import LineSplitter, one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -61,11 +61,11 @@ class LineChannel:
 
     def send_nowait(self, message: bytes) -> None:
         """Queue one message at once, over the bound if need be; see ``Channel``."""
-        self._outbox.put_nowait(_one_line(message))
+        self._outbox.put_nowait(one_line(message))
 
     async def send(self, message: bytes) -> None:
         """Queue one message, waiting while the peer is behind by more than the bound; see ``Channel``."""
-        await self._outbox.put(_one_line(message))
+        await self._outbox.put(one_line(message))
 
     async def flush(self) -> None:
         """Wait until all that is queued was written, or the peer has gone. Bound it with a deadline."""
@@ -134,10 +134,3 @@ async def open_line_channel(
                     await channel.flush()
     finally:
         await channel.close()
-
-
-def _one_line(message: bytes) -> bytes:
-    """The message without line breaks. In valid JSON they are only ever white space between tokens."""
-    if b"\n" in message or b"\r" in message:
-        return message.translate(None, b"\r\n")
-    return message

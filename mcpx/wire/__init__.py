@@ -26,10 +26,9 @@ from mcpx.wire.frames import (
     request,
     result,
     split_batch,
-    to_line,
     to_raw,
 )
-from mcpx.wire.lines import LineSplitter, Oversize
+from mcpx.wire.lines import LineSplitter, Oversize, one_line
 from mcpx.wire.oversize import OversizeFrame, oversize_frame
 from mcpx.wire.peer import Incoming, Outgoing
 
@@ -57,10 +56,10 @@ __all__ = [
     "kind",
     "members",
     "notification",
+    "one_line",
     "oversize_frame",
     "request",
     "result",
     "split_batch",
-    "to_line",
     "to_raw",
 ]

@@ -63,7 +63,6 @@ _id_decoder = msgspec.json.Decoder(int | float | str)  # typed, so that a huge a
 _encoder = msgspec.json.Encoder()
 
 _WHITESPACE = b" \t\r\n"
-_LF, _CR = b"\n\r"  # as integers, which are faster to look for
 _UTF8_STEP = 64 * 1024  # bytes checked at a time: one emoji would otherwise blow up the text of a huge frame fourfold
 _MAX_SAFE = 2**53  # from there on a number with a fraction or an exponent does not say which integer it is
 
@@ -186,14 +185,6 @@ def encode(value: Any) -> bytes:
 def to_raw(value: Any) -> Raw:
     """Encode a value into ``Raw``, to be put into a frame."""
     return Raw(_encoder.encode(value))
-
-
-def to_line(frame: Frame | bytes) -> bytes:
-    """One line for a newline-delimited transport: a frame or its bytes, no line break inside, one at its end."""
-    line = frame + b"\n" if isinstance(frame, bytes) else _encoder.encode_lines((frame,))
-    if line.find(_LF) != len(line) - 1 or _CR in line:  # raw values may be pretty-printed; only then pay for it
-        line = line.translate(None, b"\r\n") + b"\n"  # in JSON they are never more than white space between tokens
-    return line
 
 
 def request(id: Raw, method: str, params: Any = UNSET) -> Frame:

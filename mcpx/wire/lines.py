@@ -17,6 +17,15 @@ _CR = 0x0D
 _LOW, _HIGH = b"!", _BOM[:1]  # a line between the two is not empty and starts with neither white space nor a BOM
 
 
+def one_line(message: bytes) -> bytes:
+    """A JSON message without line breaks, to be framed by one. In valid JSON they are only ever white space between
+    tokens, as where a peer's raw value is pretty-printed; only then is anything copied.
+    """
+    if b"\n" in message or b"\r" in message:
+        return message.translate(None, b"\r\n")
+    return message
+
+
 class Oversize(NamedTuple):
     """What is left of a message over the size limit: enough to find out whose it was (``oversize_frame``).
 

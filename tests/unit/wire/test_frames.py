@@ -309,23 +309,7 @@ def test_error_objects(written: bytes, code: int, message: str, data: bytes | No
 )  # fmt: skip
 def test_frames_that_we_make(frame: frames.Frame, line: bytes) -> None:
     assert frames.encode(frame) == line
-    assert frames.to_line(frame) == line + b"\n"
     assert frames.encode(decode_frame(line)) == line
-
-
-@pytest.mark.parametrize(
-    ("written", "line"),
-    [
-        (b'{"a":1}', b'{"a":1}\n'),
-        (b'{\r\n  "a": 1.0,\n  "b": "\\n\\r"\n}\n', b'{  "a": 1.0,  "b": "\\n\\r"}\n'),
-        (b'{"a":1}\r', b'{"a":1}\n'),
-        (b'{"a":1}\n', b'{"a":1}\n'),
-    ],
-)
-def test_a_line_holds_no_line_break(written: bytes, line: bytes) -> None:
-    assert frames.to_line(written) == line
-    framed = frames.to_line(frames.result(Raw(b"1"), Raw(written)))
-    assert framed == b'{"jsonrpc":"2.0","id":1,"result":' + line[:-1] + b"}\n"
 
 
 def test_the_utf8_check_takes_no_memory_to_speak_of() -> None:

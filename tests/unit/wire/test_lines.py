@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcpx.wire import lines
-from mcpx.wire.lines import KEPT, LineSplitter, Oversize
+from mcpx.wire.lines import KEPT, LineSplitter, Oversize, one_line
 from tests.unit.wire.cuts import STEADY, at_positions, byte_by_byte, in_chunks, split
 
 LIMIT = 64
@@ -76,6 +76,19 @@ class TestStream:
         found = split(LineSplitter(LIMIT), [bytearray(stream)])
         assert found == messages
         assert all(type(line) is bytes for line in found)
+
+
+@pytest.mark.parametrize(
+    ("written", "line"),
+    [
+        (b'{"a":1}', b'{"a":1}'),
+        (b'{\r\n  "a": 1.0,\n  "b": "\\n\\r"\n}\n', b'{  "a": 1.0,  "b": "\\n\\r"}'),
+        (b'{"a":1}\r', b'{"a":1}'),
+        (b'{"a":1}\n', b'{"a":1}'),
+    ],
+)
+def test_a_message_as_one_line_holds_no_line_break(written: bytes, line: bytes) -> None:
+    assert one_line(written) == line
 
 
 def test_a_line_comes_out_as_soon_as_its_newline_has_come() -> None:
