@@ -130,3 +130,23 @@ async def play(script: Callable[[FakeServer], Awaitable[None]], server: FakeServ
     """Play a script to its end, which is the server's."""
     await script(server)
     server.channel.close()
+
+
+# -- what servers do all their lives
+
+
+async def legacy(server: FakeServer) -> None:
+    """Refuse the probe, take the handshake, and answer nothing from then on."""
+    await server.open_legacy()
+    await server.rest()
+
+
+async def modern(server: FakeServer) -> None:
+    """Answer the probe, and nothing from then on."""
+    server.answer(await server.expect("server/discover"), discovered())
+    await server.rest()
+
+
+async def silent(server: FakeServer) -> None:
+    """Take everything and answer nothing."""
+    await server.rest()

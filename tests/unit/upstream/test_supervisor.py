@@ -19,7 +19,7 @@ from mcpx.upstream.call import Asker, Reply, Request
 from mcpx.upstream.eras import Remembered
 from mcpx.upstream.supervisor import Instance, Supervisor
 from tests.support.running import run_in_virtual_time
-from tests.unit.upstream.fakes import FakeServer, discovered, initialized, surroundings
+from tests.unit.upstream.fakes import FakeServer, initialized, legacy, modern, silent, surroundings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -50,16 +50,6 @@ async def supervised(
             came_up=lambda supervisor: None,
         )
         nursery.cancel_scope.cancel()
-
-
-async def legacy(server: FakeServer) -> None:
-    await server.open_legacy()
-    await server.rest()
-
-
-async def modern(server: FakeServer) -> None:
-    server.answer(await server.expect("server/discover"), discovered())
-    await server.rest()
 
 
 def with_apps(host: str, settings: str = "{}") -> Asker:
@@ -310,9 +300,6 @@ def test_a_server_that_never_opens_a_session_is_given_up_after_the_start_timeout
     async def test() -> None:
         started: list[FakeServer] = []
 
-        async def silent(server: FakeServer) -> None:
-            await server.rest()
-
         async with supervised(silent, started) as supervisor:
             start = trio.current_time()
             with pytest.raises(UpstreamStartError, match="within 60 s"):
@@ -325,9 +312,6 @@ def test_a_server_that_never_opens_a_session_is_given_up_after_the_start_timeout
 def test_a_start_that_failed_is_told_before_the_server_has_been_ended() -> None:
     async def test() -> None:
         started: list[FakeServer] = []
-
-        async def silent(server: FakeServer) -> None:
-            await server.rest()
 
         async with supervised(silent, started, limits=Limits(start_timeout=1), ladder=5) as supervisor:
             with pytest.raises(UpstreamStartError, match="within 1 s"):
@@ -359,9 +343,6 @@ def test_a_remembered_era_that_leads_nowhere_is_forgotten(tmp_path: Path) -> Non
         started: list[FakeServer] = []
         async with supervised(modern, started, folder=str(tmp_path)) as supervisor:
             await lease(supervisor, Asker("a"))
-
-        async def silent(server: FakeServer) -> None:
-            await server.rest()
 
         async with supervised(silent, started, folder=str(tmp_path)) as supervisor:
             with pytest.raises(UpstreamStartError):
