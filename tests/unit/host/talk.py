@@ -186,6 +186,14 @@ class Talk:
         self._next = len(self.heard)
         return frames
 
+    async def catch_up(self) -> list[Any]:
+        """The same, for a host that did not read so far."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.listen)
+            frames = await self.hear_all()
+            nursery.cancel_scope.cancel()
+        return frames
+
     async def listen(self) -> None:
         """Take what comes, for as long as something does."""
         while messages := await self.channel.receive():
