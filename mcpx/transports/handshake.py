@@ -30,6 +30,7 @@ _RESERVED = {
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # in no header's value, RFC 9110 section 5.5
 _STATUS = re.compile(rb"HTTP/1\.\d (\d{3})[ \r]")
 _PATH = "/%:@!$&'()*+,;=~"  # what a path may hold beside letters and digits, RFC 3986 section 3.3
+_HTTP = b"HTTP/"
 _TLS_ALERT = b"\x15\x03"  # how a server that speaks TLS answers what is none, RFC 8446 section 5.1
 
 # What to do about a refusal, by its HTTP status.
@@ -84,14 +85,14 @@ def opening(url: str, headers: Mapping[str, str]) -> Opening:
     sent: dict[str, str] = {}
     for name, value in headers.items():
         value = value.strip(" \t")
+        if _CONTROL.search(value):
+            raise ConnectError(f"The value of the header {name} holds a control character, which HTTP does not allow.")
         if name.lower() == "host":
             host_header = value
         elif name.lower() in _RESERVED:
             raise ConnectError(
                 f"The header {name} belongs to the WebSocket handshake itself; take it out of the headers."
             )
-        elif _CONTROL.search(value):
-            raise ConnectError(f"The value of the header {name} holds a control character, which HTTP does not allow.")
         else:
             sent[name] = value
     if parts.username is not None and "authorization" not in map(str.lower, sent):
@@ -118,6 +119,8 @@ def status_of(head: bytes) -> int | None:
 
 def is_refusal(head: bytes) -> bool:
     """Whether what has come of an answer says already that there will be no WebSocket."""
+    if not head.startswith(_HTTP[: len(head)]):
+        return True
     status = status_of(head)
     return status is not None and status >= 200
 

@@ -10,6 +10,7 @@ import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import h11
 import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
 from wsproto.utilities import ProtocolError
@@ -102,7 +103,7 @@ class WebSocketChannel:
                     receive_buffer_size=READ_SIZE,
                 )
                 settled.set()
-        except* (HandshakeError, ProtocolError, UnicodeError):
+        except* (HandshakeError, ProtocolError, h11.ProtocolError, UnicodeError):
             pass  # the server is no WebSocket, or no longer: the stream knows more than these do
         finally:
             settled.set()

@@ -337,6 +337,7 @@ _NO_QUERY = 'holds no query or fragment ("?" in a path is written %3F, "#" is %2
         ({"url": "http:///mcp"}, ["url: a http:// URL needs a host"]),
         ({"url": "http://user:s3cret@[h/"}, ["url: is not a URL"]),
         ({"url": "http://h:99999/"}, ["url: is not a URL"]),
+        ({"url": "ws://h/#s3cret"}, ['url: a ws:// URL holds no fragment ("#" in it is written %23)']),
         ({"url": "unix://"}, [f"url: a unix:// URL needs a path; {_VALID_UNIX}"]),
         ({"url": "unix:///"}, [f"url: a unix:// URL needs a path; {_VALID_UNIX}"]),
         ({"url": "unix://run/mcp.sock"}, [f"url: a unix:// URL has no host, so three slashes; {_VALID_UNIX}"]),
