@@ -197,6 +197,11 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path, environ: dict[str, str]) 
     assert (status, said) == (1, b"")
 
 
+def test_a_socket_needs_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(("serve", "--socket", "")) == 2
+    assert capsys.readouterr().err == "mcpx: --socket needs a path\n"
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_that_comes_when_all_is_done_changes_nothing(
     tmp_path: Path, environ: dict[str, str], name: str

@@ -16,9 +16,12 @@ import trio
 import trio.testing
 
 import mcpx.host.socket
+from mcpx.demo import BUILTINS
 from mcpx.errors import McpxError
+from mcpx.gateway import open_gateway
 from mcpx.host import serve_socket
 from mcpx.host.ending import SERVER, Ending
+from mcpx.settings import ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from mcpx.transports.streams import open_line_channel
 from mcpx.upstream.call import Change, Progress
@@ -27,6 +30,8 @@ from tests.unit.host.talk import FakeGateway, Talk, raw
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+    from mcpx.gateway.gateway import Gateway
 
 MAX_FRAME = 1 << 20
 
@@ -38,7 +43,7 @@ class Served(NamedTuple):
 
 
 @asynccontextmanager
-async def serving(gateway: FakeGateway) -> AsyncIterator[Served]:
+async def serving(gateway: FakeGateway | Gateway) -> AsyncIterator[Served]:
     """Serve a socket; on leaving it is stopped, and nothing may be left of it."""
     with tempfile.TemporaryDirectory(prefix="mcpx") as folder:
         served = Served(f"{folder}/s", Ending(), trio.Event())
@@ -52,8 +57,9 @@ async def serving(gateway: FakeGateway) -> AsyncIterator[Served]:
             yield served
             served.ending.stop.set()
         assert names(folder) == []
-    assert not gateway.watching
-    assert all(call.state in ("done", "cancelled") for call in gateway.calls)
+    if isinstance(gateway, FakeGateway):
+        assert not gateway.watching
+        assert all(call.state in ("done", "cancelled") for call in gateway.calls)
 
 
 def names(folder: str) -> list[str]:
@@ -222,6 +228,35 @@ async def test_fifty_hosts_come_and_go_and_leave_nothing() -> None:
             async with trio.open_nursery() as nursery:
                 for number in range(25):
                     nursery.start_soon(come_and_go, number)
+        await until(lambda: counts() == before)
+
+
+async def test_they_leave_nothing_in_a_real_gateway_either() -> None:
+    """Some of them leave in the middle of a call, each of them with a handshake of its own."""
+
+    def counts() -> tuple[int, int, int, int, int]:
+        instances = [one for supervisor in gateway.supervisors for one in supervisor.instances]
+        descriptors = len(os.listdir("/dev/fd"))  # noqa: PTH208
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        return tasks, descriptors, len(gateway._watchers), len(instances), sum(one.leases for one in instances)
+
+    async def come_and_go(number: int) -> None:
+        async with host(served) as talk:
+            await talk.shake(LATEST_LEGACY, clientInfo={"name": f"host {number}", "version": "1"})
+            await talk.ask(1, "tools/call", {"name": "demo__echo", "arguments": {"text": str(number)}})
+            assert (await talk.hear())["result"]["content"][0]["text"] == str(number)
+            if number % 5 == 0:
+                await talk.ask(2, "tools/call", {"name": "demo__slow", "arguments": {"seconds": 30}})
+
+    settings = Settings(servers=(ServerSettings(name="demo", builtin="demo"),))
+    async with open_gateway(settings, builtins=BUILTINS) as gateway, serving(gateway) as served:
+        await come_and_go(1)  # which starts the server
+        await until(lambda: not gateway._watchers)
+        await trio.testing.wait_all_tasks_blocked(0.1)  # its connection has ended as well
+        before = counts()
+        async with trio.open_nursery() as nursery:
+            for number in range(50):
+                nursery.start_soon(come_and_go, number)
         await until(lambda: counts() == before)
 
 
