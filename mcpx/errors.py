@@ -7,10 +7,21 @@ collects every mistake of a configuration. Only the host edge turns an exception
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import msgspec
+
+
+def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """The exceptions of a group, however it is nested."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from leaves(cast("BaseExceptionGroup[BaseException]", error))
+        else:
+            yield error
 
 
 class McpxError(Exception):

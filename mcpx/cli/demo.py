@@ -12,8 +12,7 @@ import msgspec
 import trio
 
 from mcpx import __version__
-from mcpx.cli.run import leaves
-from mcpx.errors import McpxError
+from mcpx.errors import McpxError, leaves
 from mcpx.settings import Limits, ServerSettings, server_environment
 from mcpx.spec import meta
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN

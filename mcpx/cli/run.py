@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 import trio
 
 from mcpx.cli.text import indented
-from mcpx.errors import McpxError
+from mcpx.errors import McpxError, leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from mcpx.cli.log import Lines
 
@@ -39,12 +39,3 @@ def run_logged(main: Callable[[Unpack[Arguments]], Awaitable[object]], *argument
         log.critical("mcpx ends on a bug of its own; please report it", exc_info=group)
         status = 1
     return status
-
-
-def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    """The exceptions of a group, however it is nested."""
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from leaves(error)  # pyright: ignore[reportUnknownArgumentType] isinstance forgets the parameter
-        else:
-            yield error

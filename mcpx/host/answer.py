@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from msgspec import UNSET, Raw, UnsetType
 
@@ -14,14 +14,12 @@ from mcpx.errors import (
     RpcError,
     UnknownItem,
     UpstreamError,
+    leaves,
 )
 from mcpx.spec.codes import carry_error, unknown_item
-from mcpx.spec.revisions import RANK, V2025_11_25
+from mcpx.spec.revisions import IDLESS_ERRORS, LATEST_LEGACY
 from mcpx.wire.frames import INTERNAL_ERROR, NULL, encode
 from mcpx.wire.frames import error as error_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 log = logging.getLogger("mcpx.host")
 
@@ -52,7 +50,7 @@ def _wire_error(failure: BaseException, method: str, revision: str | None) -> tu
             told = cause if revision is None else carry_error(method, cause, revision)
             return told.code, told.message, told.data
         case UnknownItem():
-            code = unknown_item(cause.kind, revision or V2025_11_25)
+            code = unknown_item(cause.kind, revision or LATEST_LEGACY)
             return code, str(cause), {"uri": cause.name} if cause.kind == "resource" else None
         case RemoteProtocolError():
             return cause.code, cause.message, None
@@ -69,18 +67,10 @@ def _cause(failure: BaseException) -> BaseException:
     """What befell the request: of a group its first exception, but one that is a bug before any that is not."""
     if not isinstance(failure, BaseExceptionGroup):
         return failure
-    causes = list(_leaves(cast("BaseExceptionGroup[BaseException]", failure)))
+    causes = list(leaves(cast("BaseExceptionGroup[BaseException]", failure)))
     return next((cause for cause in causes if not isinstance(cause, McpxError)), causes[0])
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(cast("BaseExceptionGroup[BaseException]", error))
-        else:
-            yield error
 
 
 def _unknown_id(revision: str | None) -> Raw | UnsetType:
     """How an error says that it does not know its request's id: as null, until the schemas let it be left out."""
-    return UNSET if revision is not None and RANK[revision] >= RANK[V2025_11_25] else NULL
+    return UNSET if revision in IDLESS_ERRORS else NULL

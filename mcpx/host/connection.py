@@ -24,7 +24,7 @@ from mcpx.host.changes import ChangeRelay
 from mcpx.host.eras import HostState
 from mcpx.host.service import Service
 from mcpx.spec.methods import METHODS
-from mcpx.spec.revisions import V2024_11_05, V2025_03_26
+from mcpx.spec.revisions import ASSUMED_ON_STREAMS, BATCHING
 from mcpx.transports.channel import Oversize
 from mcpx.wire.frames import INVALID_REQUEST, decode_frame, is_batch, kind, members, split_batch
 from mcpx.wire.oversize import oversize_frame
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mcpx.host")
 
-ASSUMED = V2024_11_05  # the revision of requests on a byte stream that come before any handshake
-BATCHES = V2025_03_26  # the one revision that has JSON-RPC batches (its basic/index, Batching)
 INITIALIZED = frozenset({"notifications/initialized", "initialized"})  # the second is what some hosts write
 
 
@@ -87,7 +85,7 @@ class _Connection:
         self._channel = channel
         self._send = channel.send
         self._service = Service(gateway)
-        self._state = HostState(host, ASSUMED)
+        self._state = HostState(host, ASSUMED_ON_STREAMS)
         self._relay = relay
         self._drain = drain
         self._incoming: Incoming[_Slot] = Incoming(self._limits.max_in_flight)
@@ -162,10 +160,8 @@ class _Connection:
         """A batch: its answers come back together, the refusals among them, when the last request has ended."""
         try:
             messages = split_batch(message)
-            if self._state.legacy.revision != BATCHES:
-                raise RemoteProtocolError(INVALID_REQUEST, f"Invalid request: a batch, which only {BATCHES} has")
-            if not messages:
-                raise RemoteProtocolError(INVALID_REQUEST, "Invalid request: an empty batch")
+            if self._state.legacy.revision not in BATCHING:
+                raise _no_batches()
         except RemoteProtocolError as error:
             await self._refuse(self._refusal(None, error))
             return
@@ -228,7 +224,7 @@ class _Connection:
                 raise RemoteProtocolError(INVALID_REQUEST, "Invalid request: initialize in a batch")
             slot.inbound = self._state.read(method, frame.params)
             if batched and slot.inbound.modern:
-                raise RemoteProtocolError(INVALID_REQUEST, f"Invalid request: a batch, which only {BATCHES} has")
+                raise _no_batches()
         except McpxError as error:
             self._incoming.end(id)
             return self._refusal(id, error, method)
@@ -339,6 +335,10 @@ class _Connection:
                 self._channel.send_nowait(refusal)
             self._unsent -= 1
             self._settle()
+
+
+def _no_batches() -> RemoteProtocolError:
+    return RemoteProtocolError(INVALID_REQUEST, f"Invalid request: a batch, which only {', '.join(BATCHING)} has")
 
 
 def _batch(answers: list[bytes]) -> bytes:

@@ -20,7 +20,12 @@ SUPPORTED: tuple[str, ...] = MODERN + LEGACY  # as server/discover and -32022 li
 LATEST_LEGACY = LEGACY[0]
 LATEST_MODERN = MODERN[0]
 # Revisions with JSON-RPC batches (2025-03-26 basic/index, Batching; taken out again by the next one).
-BATCHING: frozenset[str | None] = frozenset({V2025_03_26})
+BATCHING: frozenset[str] = frozenset({V2025_03_26})
+# Revisions in which an error for a request whose id is unknown leaves the id out (schema, JSONRPCErrorResponse);
+# in the older ones no form is valid, and JSON-RPC 2.0 has null.
+IDLESS_ERRORS: frozenset[str] = frozenset({V2025_11_25, V2026_07_28})
+# The revision of requests on a byte stream that come before any handshake and bring no version of their own (LV-10).
+ASSUMED_ON_STREAMS = V2024_11_05
 
 Era = Literal["legacy", "modern"]
 
