@@ -74,7 +74,7 @@ def playing(*scripts: Script, subprotocol: str | None = "mcp") -> Callable[[Port
 
             nursery.start_soon(play)
             await pump(socket, ours)
-            ours.close()
+            nursery.cancel_scope.cancel()  # who asks has gone
 
     return attend
 

@@ -16,12 +16,14 @@ from mcpx.gateway import open_gateway
 from mcpx.settings import KiB, Limits, ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from mcpx.upstream.call import Asker
+from tests.support.certificate import make_certificate, server_context
 from tests.support.waiting import PATIENCE
 from tests.support.websockets import Port, listening, playing, serving
 from tests.unit.upstream.fakes import FakeServer, discovered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from trio_websocket import WebSocketRequest
 
@@ -235,3 +237,34 @@ async def test_one_that_accepts_and_never_answers() -> None:
 async def test_a_header_that_cannot_be_sent() -> None:
     headers = {"X-Token": "very-secret\x01"}
     assert "The value of the header X-Token" in await why_not("ws://127.0.0.1:1/", headers=headers)
+
+
+# -- TLS
+
+
+async def test_a_certificate_that_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = make_certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    text = "x" * 300_000
+    async with listening(serving(demo_app().open_channel), server_context(certificate)) as port:
+        for url in (port.url, port.url.replace("127.0.0.1", "localhost")):
+            assert url.startswith("wss://")
+            async with supervised(url) as supervisor, session_with(supervisor) as session:
+                answer = await session.ask("tools/call", {"name": "echo", "arguments": {"text": text}}, ASKER)
+                assert text in bytes(answer).decode()
+
+
+async def test_a_certificate_that_is_not(tmp_path: Path) -> None:
+    async with listening(serving(demo_app().open_channel), server_context(make_certificate(tmp_path))) as port:
+        why = await why_not(port.url)
+        assert f"The certificate of 127.0.0.1:{port.number} is not accepted: self-signed certificate. If it" in why
+        assert "SSL_CERT_FILE" in why
+        assert port.requests == []  # nothing was said to it, the headers least of all
+
+
+async def test_a_certificate_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = make_certificate(tmp_path, "example.org", b"\x0a\0\0\1")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    async with listening(serving(demo_app().open_channel), server_context(certificate)) as port:
+        assert "IP address mismatch" in await why_not(port.url)
+        assert port.requests == []
