@@ -1,4 +1,4 @@
-"""Moves frames with Trio: over pipes to child processes, mcpx's own stdin and stdout, sockets, in memory.
+"""Moves frames with Trio: over pipes to child processes, mcpx's own stdin and stdout, sockets, WebSockets, in memory.
 
 Knows no method. Everything here that lives is opened by a context manager and has ended when that is left.
 """
