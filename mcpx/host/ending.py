@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mcpx.host")
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# What asks a process to end. SIGHUP says that the terminal has gone; Windows has none.
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 
 
 class Budget(NamedTuple):
@@ -78,7 +79,7 @@ class Ending:
 
 @asynccontextmanager
 async def open_ending() -> AsyncGenerator[Ending]:
-    """Heed SIGTERM and SIGINT while entered, around the gateway: a signal may come while that is being left.
+    """Heed SIGTERM, SIGINT and SIGHUP while entered, around the gateway: a signal may come while that is being left.
 
     The first one ends the serving, and cuts what shutdown is under way to its own budget. A second one forces: nothing
     is waited for any more, and the body is cancelled.
@@ -93,7 +94,9 @@ async def open_ending() -> AsyncGenerator[Ending]:
 async def _heed_signals(
     ending: Ending, force: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    with trio.open_signal_receiver(*SIGNALS) as signals:
+    # One that whoever started mcpx had it ignore, as nohup does with SIGHUP, stays ignored.
+    heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    with trio.open_signal_receiver(*heeded) as signals:
         task_status.started()
         async for number in signals:
             log.info("%s: stopping", signal.Signals(number).name)

@@ -39,7 +39,7 @@ async def serve_socket(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve hosts on a Unix socket at ``path`` until SIGTERM, SIGINT, or ``ending.stop``.
+    """Serve hosts on a Unix socket at ``path`` until a signal asks mcpx to end, or ``ending.stop`` is set.
 
     The socket is this user's alone, and its file is removed as soon as the end begins. Sets ``gateway.exit_plan.end``
     by ``exitBudget.server`` then, and returns with the answers that were owed written, as far as there was time;

@@ -22,7 +22,8 @@ PARENT_CHECK = 2.0  # seconds between two looks at who the parent is
 
 
 async def serve_stdio(gateway: Gateway, ending: Ending | None = None) -> None:
-    """Serve the host on stdin and stdout until its end of stdin, SIGTERM, SIGINT, or the death of the parent.
+    """Serve the host on stdin and stdout until its end of stdin, a signal that asks mcpx to end, or the death of the
+    parent.
 
     Sets ``gateway.exit_plan.end`` by the exit budgets of the settings (``exitBudget``) when one of them comes, and
     returns with the answers that were owed written, as far as there was time; leaving the gateway is what ends the

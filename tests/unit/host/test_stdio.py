@@ -155,7 +155,7 @@ async def test_at_the_end_of_stdin_what_is_owed_has_its_share_and_the_ladder_the
         assert "['cancelled']" in log
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_it_ends_with_a_signal(number: signal.Signals) -> None:
     async with child(signal=0.7) as one:
         await one.say(CALL)
