@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 import trio.testing
@@ -93,16 +93,22 @@ signal.signal(signal.SIGTERM, save); say(pid=os.getpid()); forever()
     assert content(tmp_path / "saved") == b""
 
 
-async def test_five_stubborn_servers_at_once_take_one_ladder() -> None:
+async def start_five_stubborn(nursery: trio.Nursery, **options: Any) -> None:
+    """Start five servers that ignore everything, and run until the nursery is cancelled."""
+
     async def run(*, task_status: trio.TaskStatus[None]) -> None:
-        async with child(IGNORES_EOF_AND_TERM, stdin_grace=0.5, term_grace=0.5) as server:
+        async with child(IGNORES_EOF_AND_TERM, **options) as server:
             await hear(server.channel)
             task_status.started()
             await trio.sleep_forever()
 
+    for _ in range(5):
+        await nursery.start(run)
+
+
+async def test_five_stubborn_servers_at_once_take_one_ladder() -> None:
     async with trio.open_nursery() as nursery:
-        for _ in range(5):
-            await nursery.start(run)
+        await start_five_stubborn(nursery, stdin_grace=0.5, term_grace=0.5)
         start = trio.current_time()
         nursery.cancel_scope.cancel()
     assert 1.0 <= trio.current_time() - start <= 1.0 + BUSY
@@ -110,16 +116,8 @@ async def test_five_stubborn_servers_at_once_take_one_ladder() -> None:
 
 async def test_five_stubborn_servers_are_gone_within_the_exit_budget() -> None:
     plan = ExitPlan()
-
-    async def run(*, task_status: trio.TaskStatus[None]) -> None:
-        async with child(IGNORES_EOF_AND_TERM, stdin_grace=20, term_grace=20, exit_plan=plan) as server:
-            await hear(server.channel)
-            task_status.started()
-            await trio.sleep_forever()
-
     async with trio.open_nursery() as nursery:
-        for _ in range(5):
-            await nursery.start(run)
+        await start_five_stubborn(nursery, stdin_grace=20, term_grace=20, exit_plan=plan)
         plan.end = trio.current_time() + 1.7
         nursery.cancel_scope.cancel()
     assert trio.current_time() <= plan.end + BUSY

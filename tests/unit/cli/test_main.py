@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,11 @@ from mcpx import __version__
 from mcpx.cli.main import app, run
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
+    Python = Callable[..., subprocess.CompletedProcess[str]]
+
+ROOT = Path(__file__).parents[3]
 COMMANDS = ("serve", "check", "discover", "revisions", "demo")
 
 
@@ -32,20 +36,30 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def environ(nowhere: Path) -> dict[str, str]:
     """The same for a process of its own."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
-    return {**kept, "HOME": str(nowhere)}
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    return {**kept, "HOME": str(nowhere), "PYTHONPATH": str(ROOT)}
 
 
-def test_version(tmp_path: Path, environ: dict[str, str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mcpx", "--version"],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+@pytest.fixture
+def python(nowhere: Path, environ: dict[str, str]) -> Python:
+    """Runs Python with these arguments in a process of its own, in the same place."""
+
+    def start(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=nowhere,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return start
+
+
+def test_version(python: Python) -> None:
+    done = python("-m", "mcpx", "--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{__version__}\n", "")
 
 
@@ -82,7 +96,7 @@ def test_help_fits_a_terminal_of_eighty_columns(
     assert "  mcpx serve -- npx -y some-mcp-server  one server, without a configuration\n" in capsys.readouterr().out
 
 
-def test_help_loads_no_event_loop(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_help_loads_no_event_loop(python: Python) -> None:
     """Which is most of what starting costs (guide: imports are late)."""
     program = (
         "import sys\n"
@@ -91,15 +105,7 @@ def test_help_loads_no_event_loop(tmp_path: Path, environ: dict[str, str]) -> No
         "heavy = {'trio', 'httpx', 'trio_websocket', 'msgspec'} & sys.modules.keys()\n"
         "sys.exit(f'loaded: {heavy}' if heavy else status)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-c", program)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -203,13 +209,11 @@ def test_a_socket_needs_a_path(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_that_comes_when_all_is_done_changes_nothing(
-    tmp_path: Path, environ: dict[str, str], name: str
-) -> None:
+def test_a_signal_that_comes_when_all_is_done_changes_nothing(python: Python, name: str) -> None:
     """Hosts send a second signal, or one after the end of stdin, and take a death by it for a crash."""
     program = (
         "import atexit, os, signal, sys; from mcpx.cli.main import main; sys.argv = ['mcpx', '--version']; "
         f"atexit.register(lambda: os.kill(os.getpid(), signal.{name})); main()"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environ, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    done = python("-c", program)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -19,7 +19,7 @@ from mcpx.transports.sockets import open_unix_listener
 from mcpx.transports.streams import open_line_channel
 from mcpx.upstream.call import Asker
 from tests.support.running import in_virtual_time
-from tests.unit.upstream.fakes import FakeServer, discovered
+from tests.unit.upstream.fakes import FakeServer, legacy, modern, silent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,16 +30,6 @@ if TYPE_CHECKING:
 
 ASKER = Asker("test")
 QUICK = Limits(restart_backoff_step=0.05, restart_backoff_max=0.1)
-
-
-async def legacy(server: FakeServer) -> None:
-    await server.open_legacy()
-    await server.rest()
-
-
-async def modern(server: FakeServer) -> None:
-    server.answer(await server.expect("server/discover"), discovered())
-    await server.rest()
 
 
 async def dies(server: FakeServer) -> None:
@@ -181,9 +171,6 @@ async def test_a_server_of_something_else(answer: bytes, problem: str) -> None:
 
 
 async def test_a_silent_server_is_given_up_after_start_timeout() -> None:
-    async def silent(server: FakeServer) -> None:
-        await server.rest()
-
     limits = Limits(start_timeout=0.2, probe_delay=0.1)
     async with listening("tcp", silent) as port, supervised(port.url, limits) as supervisor:
         with pytest.raises(UpstreamStartError, match=r"within 0\.2 s\. Raise startTimeout if it needs longer\.$"):
