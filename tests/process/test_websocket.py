@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +11,21 @@ import pytest
 import trio
 
 from mcpx.demo import demo_app
+from mcpx.settings import Limits
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from tests.support.scripted import TOOL
-from tests.support.websockets import listening, playing, serving
+from tests.support.waiting import BUSY
+from tests.support.websockets import Port, listening, playing, serving
+from tests.unit.upstream.fakes import initialized
 
 if TYPE_CHECKING:
+    from trio_websocket import WebSocketRequest
+
     from tests.support.stage import Stage
     from tests.unit.upstream.fakes import FakeServer
 
 SAID: dict[str, Any] = {"content": [{"type": "text", "text": "said"}]}
+REFUSED = {"code": -32601, "message": "no"}
 TOKEN = {"Authorization": "Bearer ${TOKEN}"}
 
 
@@ -66,6 +74,30 @@ async def test_one_that_goes_in_the_middle_of_a_call_comes_back(stage: Stage) ->
             assert error["data"] == {"server": "far", "reason": "The server closed the connection."}
             await host.changes.until(lambda: host.log.count("[far] up") == 2, "its return")
             assert (await host.call("far__echo")).result["content"] == SAID["content"]
+
+
+async def test_one_that_hangs_holds_up_no_exit(stage: Stage) -> None:
+    """It reads nothing any more, so our close is not answered either."""
+    hung = trio.Event()
+
+    async def hangs(_: Port, request: WebSocketRequest) -> None:
+        socket = await request.accept()
+        opened = initialized(capabilities={"tools": {}, "prompts": {}, "resources": {}})
+        for answer in ({"error": REFUSED}, {"result": opened}):
+            asked = json.loads(await socket.get_message())
+            await socket.send_message(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}))
+        hung.set()
+        await trio.sleep_forever()
+
+    async with listening(hangs) as port, stage.mcpx(servers={"far": {"url": port.url}}) as host:
+        await host.open(LATEST_LEGACY)
+        for method in ("tools/list", "prompts/list", "resources/list"):
+            await host.start(method)
+        await hung.wait()
+        await host.logged("[far] up")
+        host.signal(signal.SIGTERM)
+        assert await host.wait() == 0
+        assert host.took < Limits().exit_budget_signal + BUSY
 
 
 async def test_check_and_discover(stage: Stage) -> None:
