@@ -3,7 +3,7 @@
 ``serve_stdio`` serves the host that started this process, ``serve_socket`` any number of them on a Unix socket, and
 ``serve_channel`` one on any other duplex of messages; ``ending`` is how that ends.
 A request is read (``eras``), served (``service``, and the handlers of its table), and answered (``answer``), whatever
-it came on; ``connection`` is what keeps a duplex.
+it came on; ``conversation`` knows which are in flight, and ``connection`` is what keeps a duplex.
 """
 
 from mcpx.host.connection import serve_channel

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcpx.errors import RemoteProtocolError, UpstreamError
 from mcpx.host.calls import call
 from mcpx.host.identity import OWN_INFO, server_info
-from mcpx.host.lists import LISTS, Renderer, list_items
+from mcpx.host.lists import LISTS, list_items
 from mcpx.host.openings import discover, initialize, ping
 from mcpx.spec.methods import METHODS, removed
 from mcpx.spec.revisions import REVISIONS
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mcpx.gateway.gateway import Gateway
     from mcpx.host.inbound import Inbound, Notify
+    from mcpx.host.lists import Renderer
 
     Handler = Callable[["Service", Inbound, Notify], Awaitable[Raw]]
 
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 class Service:
     """Answers requests of any host and any revision out of one gateway. Holds nothing of any host."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, renderer: Renderer) -> None:
         self.gateway = gateway
-        self.renderer = Renderer()
+        self.renderer = renderer
 
     async def serve(self, request: Inbound, notify: Notify) -> Raw:
         """The result of a request, as its revision says it.

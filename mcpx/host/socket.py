@@ -12,6 +12,7 @@ import trio
 
 from mcpx.host.connection import serve_channel
 from mcpx.host.ending import SERVER, Ending, open_ending
+from mcpx.host.lists import Renderer
 from mcpx.transports.sockets import open_unix_listener
 from mcpx.transports.streams import open_line_channel
 
@@ -83,6 +84,7 @@ class _Hosts:
         self._gateway = gateway
         self._ending = ending
         self._limits = gateway.settings.limits
+        self._renderer = Renderer()
         self._names = (f"socket {number}" for number in itertools.count(1))
         self._connected = 0
         self._refused = 0  # since there was last room
@@ -112,7 +114,14 @@ class _Hosts:
                 stream, stream, max_frame=self._limits.max_frame, flush_limit=SERVER.flush
             ) as channel:
                 log.debug("Host %s: connected", name)
-                await serve_channel(self._gateway, channel, host=name, drain=self._drain, stop=self._ending.stop)
+                await serve_channel(
+                    self._gateway,
+                    channel,
+                    host=name,
+                    drain=self._drain,
+                    stop=self._ending.stop,
+                    renderer=self._renderer,
+                )
             log.debug("Host %s: disconnected", name)
         finally:
             self._connected -= 1

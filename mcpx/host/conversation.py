@@ -1,0 +1,196 @@
+"""What is said with one host: who it is, and which of its requests are in flight. Moves no frames itself.
+
+One of these for each scope of request ids: a byte-stream connection, a legacy session, a modern POST (LV-37). Whoever
+owns it reads the frames, runs a task for each request that ``take`` lets in, and sends what comes back:
+
+    slot = conversation.take(message)
+    with slot.scope:
+        data = await conversation.answer(slot, notify)
+    if conversation.end(slot):
+        ...  # and not otherwise: its host has cancelled it
+
+A request that stays open, as a listen stream does, is a slot and a task like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+from msgspec import UnsetType
+
+from mcpx.errors import McpxError, RemoteProtocolError
+from mcpx.host import answer
+from mcpx.host.answer import Refused
+from mcpx.host.eras import HostState
+from mcpx.spec.methods import METHODS
+from mcpx.spec.revisions import BATCHING
+from mcpx.wire.frames import INVALID_REQUEST, decode_frame, kind, members, split_batch
+from mcpx.wire.peer import Incoming
+from mcpx.wire.raws import members_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from msgspec import Raw
+
+    from mcpx.host.inbound import Handshake, Inbound, Notify
+    from mcpx.host.service import Service
+    from mcpx.wire.frames import Frame
+
+log = logging.getLogger("mcpx.host")
+
+INITIALIZED = frozenset({"notifications/initialized", "initialized"})  # the second is what some hosts write
+
+
+class Slot:
+    """A request in flight: what it asks, and the scope that its cancellation cancels."""
+
+    __slots__ = ("id", "inbound", "scope")
+
+    inbound: Inbound
+
+    def __init__(self, id: Raw) -> None:
+        self.id = id
+        self.scope = trio.CancelScope()
+
+
+class Conversation:
+    """One host's requests, from their frames to the bytes of their answers.
+
+    ``assumed`` is the revision of requests before any handshake; ``handshaken`` is called when the host has confirmed
+    one. ``limit`` bounds the requests in flight.
+    """
+
+    def __init__(
+        self, service: Service, host: str, *, assumed: str, limit: int, handshaken: Callable[[Handshake], None]
+    ) -> None:
+        self.host = host
+        self.stopping = False  # no more requests are let in
+        self._service = service
+        self._state = HostState(host, assumed)
+        self._incoming: Incoming[Slot] = Incoming(limit)
+        self._handshaken = handshaken
+        self._strays = 0  # responses to nothing that mcpx asked
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that were let in and have not ended."""
+        return len(self._incoming)
+
+    # -- in
+
+    def take(self, message: bytes, *, batched: bool = False) -> Slot | bytes | None:
+        """Take one message in: a request comes back as the slot that it was given, or as the error that refuses it.
+
+        Anything else has no answer. Never waits, so that a cancellation gets through.
+        """
+        try:
+            frame = decode_frame(message)
+            sort = kind(frame)
+        except RemoteProtocolError as error:
+            return self.refusal(error.id, error)
+        if sort == "request":
+            return self._admit(frame, batched=batched)
+        if sort == "notification":
+            self._notified(frame)
+        else:
+            self.stray()
+        return None
+
+    def split(self, message: bytes) -> list[bytes]:
+        """The messages of a batch, each to be taken as ``batched``.
+
+        Raises ``RemoteProtocolError`` for what is none, and in a revision without batches.
+        """
+        messages = split_batch(message)
+        if self._state.legacy.revision not in BATCHING:
+            raise _no_batches()
+        return messages
+
+    def stray(self) -> None:
+        """Count a response to nothing that mcpx asked."""
+        self._strays += 1
+
+    def close(self) -> None:
+        """Say in the log what was ignored."""
+        if self._strays:
+            log.info("Host %s: ignored %d responses to nothing that was asked", self.host, self._strays)
+
+    def _admit(self, frame: Frame, *, batched: bool) -> Slot | bytes:
+        id, method = frame.id, frame.method
+        assert not isinstance(id, UnsetType)
+        assert not isinstance(method, UnsetType)
+        slot = Slot(id)
+        try:
+            self._incoming.begin(id, slot)
+        except RemoteProtocolError as error:
+            return self.refusal(error.id, error)
+        try:
+            if self.stopping:
+                raise Refused("mcpx is stopping")
+            if batched and method == "initialize":
+                raise RemoteProtocolError(INVALID_REQUEST, "Invalid request: initialize in a batch")
+            slot.inbound = self._state.read(method, frame.params)
+            if batched and slot.inbound.modern:
+                raise _no_batches()
+        except McpxError as error:
+            self._incoming.end(id)
+            return self.refusal(id, error, method)
+        return slot
+
+    def _notified(self, frame: Frame) -> None:
+        """A notification is never answered, and one that means nothing here is dropped (JSON-RPC 2.0, Notification)."""
+        if frame.method == "notifications/cancelled":
+            self._cancel(frame)
+        elif frame.method in INITIALIZED and self._state.legacy.agreed:
+            self._handshaken(self._state.legacy)
+        elif frame.method not in METHODS and self._service.gateway.passthrough:
+            self._relay_foreign(frame)
+
+    def _relay_foreign(self, frame: Frame) -> None:
+        """In pass-through a notification that no revision defines is the upstream's own affair."""
+        assert not isinstance(frame.method, UnsetType)
+        try:
+            params = members(frame.params)
+        except RemoteProtocolError:
+            return  # nothing that could be relayed, and a notification is never answered
+        self._service.gateway.relay(self._state.legacy.asker, frame.method, params)
+
+    def _cancel(self, frame: Frame) -> None:
+        """Cancel the request that is named, if it can be (the cancellation pages, Behavior Requirements)."""
+        id = (members_of(frame.params) or {}).get("requestId")
+        slot = None if id is None else self._incoming.find(id)
+        if slot is not None and slot.inbound.handshake is None:  # an initialize is never cancelled
+            self._incoming.cancel(slot.id)
+            slot.scope.cancel()
+
+    # -- out
+
+    async def answer(self, slot: Slot, notify: Notify) -> bytes:
+        """The answer to a request, whatever befalls it; only a cancellation goes through."""
+        request = slot.inbound
+        failure: BaseException | None = None
+        try:
+            return answer.result(slot.id, await self._service.serve(request, notify))
+        except* Exception as group:  # the one place where a bug is caught: it ends its request and nothing else
+            failure = group
+        assert failure is not None
+        return answer.error(slot.id, failure, request.method, request.revision)
+
+    def end(self, slot: Slot) -> bool:
+        """A request has ended, however it did; say whether it is owed an answer: a cancelled one gets none."""
+        return self._incoming.end(slot.id)
+
+    def farewell(self, slot: Slot) -> bytes:
+        """The answer to a request that the end of the connection cut short: owed, since its host did not cancel it."""
+        return answer.error(slot.id, Refused("mcpx is stopping"), slot.inbound.method, slot.inbound.revision)
+
+    def refusal(self, id: Raw | None, error: McpxError, method: str = "") -> bytes:
+        """The error that answers what was not let in."""
+        return answer.error(id, error, method, self._state.revision)
+
+
+def _no_batches() -> RemoteProtocolError:
+    return RemoteProtocolError(INVALID_REQUEST, f"Invalid request: a batch, which only {', '.join(BATCHING)} has")
