@@ -26,6 +26,7 @@ from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from mcpx.transports.streams import open_line_channel
 from mcpx.upstream.call import Change, Progress
 from tests.support.running import in_virtual_time
+from tests.support.waiting import PATIENCE
 from tests.unit.host.talk import FakeGateway, Talk, raw
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ async def ping(talk: Talk, id: Any) -> None:
 
 
 async def closed(served: Served) -> bool:
-    """Whether a new connection is closed at once."""
+    """Whether a new connection is closed without a word."""
     async with await trio.open_unix_socket(served.path) as stream:
-        with trio.move_on_after(0.2):
+        with trio.move_on_after(PATIENCE):
             return await stream.receive_some() == b""
     return False
 
