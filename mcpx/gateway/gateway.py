@@ -158,10 +158,10 @@ class Gateway:
             notify(news)
 
     def relay(self, asker: Asker, method: str, params: dict[str, Raw]) -> None:
-        """Pass a host's notification that no revision defines on to a server in pass-through that is up."""
+        """Pass a host's notification that no revision defines on to a server in pass-through that is up, and reads."""
         for supervisor in self.supervisors:
             if supervisor.server.passthrough and (session := supervisor.session_nowait(asker)) is not None:
-                session.connection.notify(method, params)
+                session.connection.offer(method, params)
 
     def _instructions(self) -> str | None:
         """One short section per server that is known to have instructions, under its name."""
@@ -200,15 +200,12 @@ async def open_gateway(
             elif supervisor.server.passthrough:
                 gateway.tell(news)
 
-        def came_up(supervisor: Supervisor) -> None:
-            catalog.came_up(supervisor)
-
         def announce(supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
             gateway.announce(supervisor, kind, uri)
 
         catalog = Catalog(supervisors, crew, list_timeout=settings.limits.list_timeout, announce=announce)
         supervisors.extend(
-            Supervisor(server, surroundings, settings.state_dir, crew, heard=heard, came_up=came_up)
+            Supervisor(server, surroundings, settings.state_dir, crew, heard=heard, came_up=catalog.came_up)
             for server in settings.servers
         )
         gateway = Gateway(settings, surroundings.exit_plan, supervisors, catalog)

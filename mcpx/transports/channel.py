@@ -31,6 +31,13 @@ class Channel(Protocol):
         """
         ...
 
+    def offer(self, message: bytes) -> bool:
+        """Queue one message at once, unless the peer is behind by more than the bound; say whether it was queued.
+
+        For what a peer can do without.
+        """
+        ...
+
     async def send(self, message: bytes) -> None:
         """Queue one message, waiting while the peer is behind by more than the bound.
 

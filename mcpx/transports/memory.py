@@ -40,6 +40,10 @@ class MemoryChannel:
         """Queue one message at once, over the bound if need be; see ``Channel``."""
         self._outbox.put_nowait(message)
 
+    def offer(self, message: bytes) -> bool:
+        """Queue one message at once, unless the peer is behind by more than the bound; see ``Channel``."""
+        return self._outbox.offer(message)
+
     async def send(self, message: bytes) -> None:
         """Queue one message, waiting while the other end is behind by more than the bound; see ``Channel``."""
         await self._outbox.put(message)

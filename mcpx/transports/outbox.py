@@ -34,6 +34,13 @@ class Outbox:
             self._put += len(message)
             self._work.set()
 
+    def offer(self, message: bytes) -> bool:
+        """Queue a message unless more than the bound is pending, or others wait; say whether it was."""
+        if self._is_full() or self._turn.locked():
+            return False
+        self.put_nowait(message)
+        return True
+
     async def put(self, message: bytes) -> None:
         """Queue a message, waiting while more than the bound is pending. Cancelled, it is not queued at all."""
         await trio.lowlevel.checkpoint_if_cancelled()

@@ -63,6 +63,10 @@ class LineChannel:
         """Queue one message at once, over the bound if need be; see ``Channel``."""
         self._outbox.put_nowait(one_line(message))
 
+    def offer(self, message: bytes) -> bool:
+        """Queue one message at once, unless the peer is behind by more than the bound; see ``Channel``."""
+        return self._outbox.offer(one_line(message))
+
     async def send(self, message: bytes) -> None:
         """Queue one message, waiting while the peer is behind by more than the bound; see ``Channel``."""
         await self._outbox.put(one_line(message))

@@ -94,6 +94,11 @@ class Connection:
         """Queue a notification."""
         self._channel.send_nowait(frames.encode(frames.notification(method, params)))
 
+    def offer(self, method: str, params: object = UNSET) -> None:
+        """Queue a notification that the server can do without: one that is too far behind is not told."""
+        if not self._channel.offer(frames.encode(frames.notification(method, params))):
+            self.complain(f"does not read what it is sent, and was not told {method!r}")
+
     def answer(self, frame: frames.Frame) -> None:
         """Queue the answer to a request of the server's. One that asks without end and reads nothing is given up."""
         if len(self._answers) >= MAX_ANSWERS:

@@ -62,6 +62,22 @@ def test_a_request_that_the_server_does_not_take_times_out_and_is_never_sent(
     run_in_virtual_time(test)
 
 
+def test_what_a_server_can_do_without_is_not_kept_for_one_that_does_not_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        async with connected() as (connection, server):
+            for number in range(1000):
+                connection.offer("acme/told", {"number": number, "x": "x" * 500})
+            said = await server.receive()
+            assert len(said) == 2  # of 1024 bytes, and one more to fill them
+            connection.offer("acme/told", {"number": "last"})
+            assert [b"last" in line for line in await server.receive() if isinstance(line, bytes)] == [True]
+
+    run_in_virtual_time(test)
+    assert "was not told 'acme/told'" in caplog.text
+
+
 def test_a_server_that_asks_without_end_and_reads_no_answer_is_given_up() -> None:
     async def test() -> None:
         async with connected() as (connection, server):
