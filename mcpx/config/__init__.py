@@ -8,6 +8,5 @@ from __future__ import annotations
 
 from mcpx.config.load import DEMO, Loaded, load
 from mcpx.config.redact import Redactor, redact_url, secrets_of
-from mcpx.settings import server_environment
 
-__all__ = ["DEMO", "Loaded", "Redactor", "load", "redact_url", "secrets_of", "server_environment"]
+__all__ = ["DEMO", "Loaded", "Redactor", "load", "redact_url", "secrets_of"]

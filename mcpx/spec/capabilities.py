@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeGuard
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, UnsetType
 
 from mcpx.spec.meta import PREFIX
 from mcpx.spec.plans import plan_of
@@ -43,7 +43,7 @@ _SWITCHES = frozenset({"listChanged", "subscribe"})  # members of a server's cap
 _BY_KEY = frozenset({"extensions", "experimental"})  # capabilities that hold an object of settings for each of a kind
 
 
-def read_server(raw: Raw | None) -> dict[str, Raw]:
+def read_server(raw: Raw | UnsetType | None) -> dict[str, Raw]:
     """What a server declares, put right where it is careless, so that nobody has to ask again what its values are.
 
     A capability is declared unless it is null or false, and is ``{}`` where it is no object (``true``; ``[]`` is how
@@ -66,7 +66,7 @@ def promises_changes(capability: Raw | None) -> bool:
     return (members_of(capability) or {}).get("listChanged") == TRUE
 
 
-def is_implementation(raw: Raw | None) -> TypeGuard[Raw]:
+def is_implementation(raw: Raw | UnsetType | None) -> TypeGuard[Raw]:
     """Whether a value is the ``Implementation`` of a host or a server: it has a name and a version."""
     members = members_of(raw) or {}
     return all(string_of(members.get(name)) is not None for name in ("name", "version"))

@@ -14,7 +14,6 @@ PROGRESS_TOKEN = "progressToken"
 REQUEST_KEYS = frozenset(
     {PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL}
 )  # one of them makes a request modern
-REQUIRED_REQUEST_KEYS = (PROTOCOL_VERSION, CLIENT_CAPABILITIES)
 # Owned by mcpx on each hop: taken off what comes in and written anew on what goes out.
 PER_HOP_KEYS = REQUEST_KEYS | {SERVER_INFO, SUBSCRIPTION_ID, PROGRESS_TOKEN}
 

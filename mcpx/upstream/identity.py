@@ -10,11 +10,13 @@ from mcpx.upstream.call import Identity
 from mcpx.wire.raws import string_of
 
 if TYPE_CHECKING:
-    from msgspec import Raw
+    from msgspec import Raw, UnsetType
 
 
-def read_identity(server_info: Raw | None, capabilities: Raw | None, instructions: Raw | None) -> Identity:
-    """The identity in these members of an answer, each ``None`` where it is absent."""
+def read_identity(
+    server_info: Raw | UnsetType | None, capabilities: Raw | UnsetType, instructions: Raw | UnsetType
+) -> Identity:
+    """The identity in these members of an answer, as far as they are there."""
     return Identity(
         mend("Implementation", server_info) if is_implementation(server_info) else None,
         read_server(capabilities),

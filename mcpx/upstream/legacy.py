@@ -81,7 +81,7 @@ def read_initialize_result(server: str, payload: Raw, *, pinned: str | None) -> 
             "Pin one that the server speaks, or use auto.",
         )
     form = LegacyForm(version)
-    identity = read_identity(answer.server_info or None, answer.capabilities or None, answer.instructions or None)
+    identity = read_identity(answer.server_info, answer.capabilities, answer.instructions)
     offered = identity.capabilities
     if form.assumes_completions and ("prompts" in offered or "resources" in offered):
         offered = {**offered, "completions": Raw(b"{}")}

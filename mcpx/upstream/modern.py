@@ -89,7 +89,7 @@ class ModernForm:
         if isinstance(head.input_requests, Raw) and members_of(head.input_requests) != {}:
             raise UpstreamError(server, "The server asked a question of a kind that mcpx did not declare.")
         if isinstance(head.request_state, UnsetType) or string_of(head.request_state) is None:
-            raise UpstreamError(server, "The server asked for input without saying which.")
+            raise UpstreamError(server, f"The server asked for input on {method}, but put no question.")
         return TryAgain(head.request_state)
 
 
@@ -104,7 +104,7 @@ class DiscoverResult(msgspec.Struct, rename="camel"):
     @property
     def identity(self) -> Identity:
         server_info = (members_of(self.meta) or {}).get(meta.SERVER_INFO)
-        return read_identity(server_info, self.capabilities or None, self.instructions or None)
+        return read_identity(server_info, self.capabilities, self.instructions)
 
 
 def discover_params(version: str, told: Mapping[str, Raw], client_info: Raw) -> dict[str, Any]:

@@ -237,7 +237,11 @@ class Supervisor:
                     self.release(instance)
                     raise
                 self.release(instance)  # it has ended, or has turned out to be for others
-        raise UpstreamTimeout(self.name, f"No instance was free within {patience:g} s.")
+        raise UpstreamTimeout(
+            self.name,
+            f"No instance was free within {patience:g} s; {len(self._instances)} are in use or starting. "
+            "Raise maxInstances, or try again later.",
+        )
 
     async def _wait_for_start(self, instance: Instance) -> None:
         """Wait for any news. Raises ``UpstreamStartError`` where the start fails, or has failed and the next is not due
