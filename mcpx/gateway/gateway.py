@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from mcpx.settings import Settings
     from mcpx.spec.lists import ChangeKind, ListKind
     from mcpx.transports.ladder import ExitPlan
-    from mcpx.upstream.call import News
+    from mcpx.upstream.call import Foreign, News
+    from mcpx.upstream.supervisor import Key
     from mcpx.upstream.target import Builtins
 
 # What mcpx calls itself towards upstreams, and towards hosts where no single upstream shines through.
@@ -79,7 +80,7 @@ class Gateway:
         self.passthrough = len(supervisors) == 1 and supervisors[0].server.passthrough
         self._catalog = catalog
         self._router = Router(supervisors, catalog)
-        self._watchers: list[Callable[[News], None]] = []
+        self._watchers: list[tuple[Asker, Callable[[News], None]]] = []
 
     async def identity(self, asker: Asker) -> Identity:
         """What a handshake or a discovery answers with, its capabilities in the newest form.
@@ -138,24 +139,29 @@ class Gateway:
         """Call ``notify`` (it must not block) for each change, and each foreign notification in pass-through, while
         entered.
 
-        URIs in changes are public. A list that grew because a slow server arrived late has changed as well.
+        URIs in changes are public. A list that grew because a slow server arrived late has changed as well. Foreign
+        notifications come from the instance that this asker's requests go to, and from no other.
         """
-        self._watchers.append(notify)
+        watcher = (asker, notify)
+        self._watchers.append(watcher)
         try:
             yield
         finally:
-            self._watchers.remove(notify)
+            self._watchers.remove(watcher)
 
     def announce(self, supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
         """Tell every watcher of a change, with the URI as hosts see it."""
         if uri is not None and not supervisor.server.passthrough:
             uri = public_uri(supervisor.name, uri)
-        self.tell(Change(supervisor.name, kind, uri))
+        change = Change(supervisor.name, kind, uri)
+        for _, notify in list(self._watchers):
+            notify(change)
 
-    def tell(self, news: News) -> None:
-        """Tell every watcher."""
-        for notify in list(self._watchers):
-            notify(news)
+    def hand_on(self, supervisor: Supervisor, key: Key, news: Foreign) -> None:
+        """Hand a foreign notification on to the hosts of the instance that said it."""
+        for asker, notify in list(self._watchers):
+            if supervisor.key(asker) == key:
+                notify(news)
 
     def relay(self, asker: Asker, method: str, params: dict[str, Raw]) -> None:
         """Pass a host's notification that no revision defines on to a server in pass-through that is up, and reads."""
@@ -194,11 +200,11 @@ async def open_gateway(
         supervisors: list[Supervisor] = []
         gateway: Gateway
 
-        def heard(supervisor: Supervisor, news: News) -> None:
+        def heard(supervisor: Supervisor, key: Key, news: News) -> None:
             if isinstance(news, Change):
                 catalog.changed(supervisor, news.kind, news.uri)
             elif supervisor.server.passthrough:
-                gateway.tell(news)
+                gateway.hand_on(supervisor, key, news)
 
         def announce(supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
             gateway.announce(supervisor, kind, uri)

@@ -125,7 +125,7 @@ class Supervisor:
         state_folder: str | None,
         nursery: trio.Nursery,
         *,
-        heard: Callable[[Supervisor, News], None],
+        heard: Callable[[Supervisor, Key, News], None],
         came_up: Callable[[Supervisor], None],
     ) -> None:
         self.server = server
@@ -326,7 +326,7 @@ class Supervisor:
                         asker=instance.asker,
                         tell=self._tell,
                         client_info=self._client_info(instance.asker),
-                        heard=self._heard,
+                        heard=partial(self._heard, instance),
                         failing=partial(self._failed, instance),
                     )
                 )
@@ -409,8 +409,8 @@ class Supervisor:
         self._news.set()
         self._news = trio.Event()
 
-    def _heard(self, news: News) -> None:
-        self._on_news(self, news)
+    def _heard(self, instance: Instance, news: News) -> None:
+        self._on_news(self, instance.key, news)
 
 
 def _canonical(capabilities: dict[str, Raw]) -> bytes:

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import trio
+from msgspec import Raw
 
 from mcpx.host import serve_channel
 from mcpx.spec import meta
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from mcpx.transports import MemoryChannel, memory_channel_pair
+from mcpx.upstream.call import Asker, News, Request
 from tests.support.running import run_in_virtual_time
 from tests.unit.gateway.fakes import Scripted, gateway_of
 
@@ -76,5 +78,24 @@ def test_requests_and_notifications_of_no_revision(passthrough: bool) -> None:
                 assert (await host.hear())["method"] == "notifications/tools/list_changed"  # the first was dropped
                 assert "acme/told" not in [method for method, _ in server.asked]
             ours.close()
+
+    run_in_virtual_time(test)
+
+
+def test_a_foreign_notification_reaches_the_hosts_of_its_instance_and_no_other() -> None:
+    async def test() -> None:
+        server = Scripted(tools_call={"content": []})
+        plain, apps = Asker("a"), Asker("b", {"extensions": Raw(b'{"com.example/apps":{}}')})
+        heard: dict[str, list[News]] = {"a": [], "b": []}
+        async with gateway_of(("one",), one=server) as gateway:
+            with gateway.watch(plain, heard["a"].append), gateway.watch(apps, heard["b"].append):
+                for asker in (plain, apps):  # two instances of a legacy server, which was told two different things
+                    request = Request("tools/call", {"name": Raw(b'"x"')}, LATEST_LEGACY, asker)
+                    with gateway.exchange(request) as exchange:
+                        await exchange.next()
+                server.announce("acme/says")  # the one that started last
+                await trio.testing.wait_all_tasks_blocked()
+
+        assert [len(news) for news in heard.values()] == [0, 1]
 
     run_in_virtual_time(test)
