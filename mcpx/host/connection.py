@@ -130,6 +130,7 @@ class _Connection:
             try:
                 while messages := await self._channel.receive():
                     for message in messages:
+                        await self._conversation.make_room()
                         if isinstance(message, Oversize):
                             await self._take_oversize(message)
                         elif is_batch(message):

@@ -72,6 +72,7 @@ class Conversation:
         self._state = HostState(host, assumed)
         self._incoming: Incoming[Slot] = Incoming(limit)
         self._handshaken = handshaken
+        self._freed = trio.Event()  # set when a request has ended; whoever waits for the next makes a new one
         self._strays = 0  # responses to nothing that mcpx asked
 
     @property
@@ -80,6 +81,16 @@ class Conversation:
         return len(self._incoming)
 
     # -- in
+
+    async def make_room(self) -> None:
+        """Let cancelled requests end where they hold the last places, before what comes behind is refused for that.
+
+        A request's task ends in its next turns once it is cancelled: nothing in it is shielded. So it must have been
+        started, which that of a batch is not while the batch is being taken.
+        """
+        while self._incoming.makes_room:
+            self._freed = trio.Event()
+            await self._freed.wait()
 
     def take(self, message: bytes, *, batched: bool = False) -> Slot | bytes | None:
         """Take one message in: a request comes back as the slot that it was given, or as the error that refuses it.
@@ -181,6 +192,7 @@ class Conversation:
 
     def end(self, slot: Slot) -> bool:
         """A request has ended, however it did; say whether it is owed an answer: a cancelled one gets none."""
+        self._freed.set()
         return self._incoming.end(slot.id)
 
     def farewell(self, slot: Slot) -> bytes:

@@ -81,6 +81,11 @@ class Incoming(Generic[T]):
     def __len__(self) -> int:
         return len(self._slots)
 
+    @property
+    def makes_room(self) -> bool:
+        """Whether there is no room for one more request now, but will be as soon as a cancelled one has ended."""
+        return len(self._slots) >= self._limit and bool(self._cancelled)
+
     def begin(self, id: Raw, slot: T) -> None:
         """A request has come.
 

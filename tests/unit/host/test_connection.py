@@ -228,6 +228,36 @@ async def test_too_many_requests_are_refused_and_cancellations_still_get_through
         assert await talk.hear_all() == []
 
 
+async def test_requests_that_were_cancelled_make_room_for_what_comes_right_behind() -> None:
+    """All in one read, so that the cancelled ones have had no turn to end when the next request is looked at."""
+    gateway = FakeGateway(max_in_flight=3)
+    async with open_talk(gateway) as talk:
+        for id in range(3):
+            await talk.call(id)
+        await trio.testing.wait_all_tasks_blocked()
+        for id in range(3):
+            await talk.say(cancelled(id))
+        for id in range(3, 7):
+            await talk.call(id)
+        frames = await talk.hear_all()
+        assert [frame["id"] for frame in frames] == [6]  # which is one too many
+        assert [call.state for call in gateway.calls] == ["cancelled"] * 3 + ["open"] * 3
+
+
+async def test_a_batch_that_cancels_its_own_requests_holds_nothing_up() -> None:
+    gateway = FakeGateway(max_in_flight=2)
+    async with open_talk(gateway) as talk:
+        await talk.shake(V2025_03_26)
+        call = {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "one__echo"}}
+        members = [*({"id": id} | call for id in (1, 2)), *map(cancelled, (1, 2)), {"id": 3} | call]
+        await talk.say(members)
+        await talk.call(4)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [call.state for call in gateway.calls if call.state != "cancelled"] == ["open"]
+        frames = await talk.hear_all()
+        assert [[one["id"] for one in frame] for frame in frames] == [[3]]
+
+
 async def test_a_host_that_does_not_read_is_still_read_and_costs_bounded_memory() -> None:
     """Answers wait for it, each with its request still in flight; a cancellation gets through and ends the waiting."""
     gateway = FakeGateway(REPLY, max_in_flight=3)

@@ -127,10 +127,13 @@ class TestIncoming:
         assert caught.value.code == INTERNAL_ERROR
         assert caught.value.id is not None
         assert bytes(caught.value.id) == b'"x"'
+        assert not theirs.makes_room
         assert theirs.cancel(Raw(b"1")) == "a"
         with pytest.raises(RemoteProtocolError, match="limit is 2"):
             theirs.begin(Raw(b"3"), "c")  # a cancelled request takes its place until its work has ended
+        assert theirs.makes_room
         theirs.end(Raw(b"1"))
+        assert not theirs.makes_room
         theirs.begin(Raw(b"3"), "c")
         assert len(theirs) == 2
 
