@@ -30,7 +30,8 @@ _COMPLETE = to_raw("complete")
 _UNSERVED = ("task",)
 _TYPE = ("resultType",)
 _MODERN_ALONE = (*_TYPE, "ttlMs", "cacheScope")  # in the results of methods that may be cached
-_may_mislead = Marks(keys=frozenset(_MODERN_ALONE)).finder()
+_STRUCTURED = "structuredContent"
+_may_mislead = Marks(keys=frozenset(_MODERN_ALONE), patterns=frozenset({rf'{_STRUCTURED}"\s*:\s*null'})).finder()
 _DIGITS = re.compile(rb"[0-9]{1,15}")  # a ttlMs is no fraction and not negative; so long, all can compute with it
 
 
@@ -53,9 +54,15 @@ def carry_result(method: str, payload: Raw, source: str, target: str) -> Raw:
     if row is None or row.result is None:
         return payload
     carried = carry(row.result, payload, source, target)
-    if is_modern(target) and not is_modern(source) and _may_mislead(carried):
-        return _plain(carried, _MODERN_ALONE if row.cached is not None else _TYPE)
-    return carried
+    if is_modern(source):
+        return carried
+    if is_modern(target):
+        names = _MODERN_ALONE if row.cached is not None else _TYPE
+        return _meant(row.result, carried, names) if _may_mislead(carried) else carried
+    if carried is payload:
+        return payload
+    meant = _meant(row.result, payload, ())
+    return carried if meant is payload else carry(row.result, meant, source, target)
 
 
 def carry_params(method: str, params: dict[str, Raw], source: str, target: str) -> dict[str, Raw]:
@@ -123,10 +130,14 @@ def stamp_modern(method: str, payload: Raw, server_info: Raw | None, ttl_ms: int
     return payload if stamped == members else to_raw(stamped)
 
 
-def _plain(payload: Raw, names: tuple[str, ...]) -> Raw:
-    """A result without these: a legacy server means nothing by them, and a modern host would believe it."""
+def _meant(type_name: str, payload: Raw, names: tuple[str, ...]) -> Raw:
+    """A result without what a legacy server means nothing by: these, which a modern host would believe, and structured
+    content that is null, where it may only be an object.
+    """
     members = members_of(payload)
     if members is None:
         return payload
     rest = without(members, *names)
+    if type_name == "CallToolResult" and rest.get(_STRUCTURED) == NULL:
+        rest = without(rest, _STRUCTURED)
     return payload if rest is members else to_raw(rest)

@@ -75,6 +75,16 @@ def test_structured_content_that_is_no_object_is_left_out_for_legacy(value: Any)
     assert result(modern, V2026_07_28) == modern
 
 
+@pytest.mark.parametrize("content", [[], [{"type": "text", "text": "5"}]])
+@pytest.mark.parametrize("spelt", ["structuredContent", "structured\\u0043ontent"])
+def test_structured_content_that_a_legacy_server_writes_as_null_is_unsaid(content: list[Any], spelt: str) -> None:
+    """Only from 2026-07-28 on it may be any JSON, null among it; before, it is how some leave it out."""
+    payload = Raw(b'{"content":%b,"%b" : null}' % (msgspec.json.encode(content), spelt.encode()))
+    for source in LEGACY:
+        for target in REVISIONS:
+            assert msgspec.json.decode(carry_result("tools/call", payload, source, target)) == {"content": content}
+
+
 @pytest.mark.parametrize("schema", [{"type": "array"}, {}, {"anyOf": []}, {"type": ["object", "null"]}, True])
 def test_an_output_schema_that_is_not_for_an_object_is_left_out_for_legacy(schema: Any) -> None:
     tool = {"name": "x", "inputSchema": {"type": "object"}, "outputSchema": schema}
