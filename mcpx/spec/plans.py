@@ -7,6 +7,7 @@ what is inside a schema, arguments, structured content, text or foreign metadata
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
@@ -33,7 +34,28 @@ _EMPTY = Raw(b"{}")
 Visit = Callable[[Raw], Raw]
 
 
-class Plan:
+class _Carrier(ABC):
+    """What both kinds of plan share: nothing is decoded before the bytes hold a mark."""
+
+    marks: Marks
+    _may_change: Callable[[Raw], bool]
+
+    def raw(self, raw: Raw) -> Raw:
+        """Carry a value; the very same object where nothing in it changes."""
+        if not self._may_change(raw):
+            return raw
+        members = members_of(raw)
+        if members is None:
+            return raw
+        carried = self.members(members)
+        return raw if carried is members else to_raw(carried)
+
+    @abstractmethod
+    def members(self, members: dict[str, Raw]) -> dict[str, Raw]:
+        """Carry a value by its members; the very same object where nothing in them changes."""
+
+
+class Plan(_Carrier):
     """How values of one type are carried to one revision. Use ``plan_of``."""
 
     def __init__(self, row: Record, target: str) -> None:
@@ -50,16 +72,6 @@ class Plan:
                 self._visits[field.name] = _visit(field, inner)
                 self.marks |= inner.marks
         self._may_change = self.marks.finder()
-
-    def raw(self, raw: Raw) -> Raw:
-        """Carry a value; the very same object where nothing in it changes."""
-        if not self._may_change(raw):
-            return raw
-        members = members_of(raw)
-        if members is None:
-            return raw
-        carried = self.members(members)
-        return raw if carried is members else to_raw(carried)
 
     def members(self, members: dict[str, Raw]) -> dict[str, Raw]:
         """Carry a value by its members; the very same object where nothing in them changes."""
@@ -84,7 +96,7 @@ class Plan:
         return members if same else carried
 
 
-class UnionPlan:
+class UnionPlan(_Carrier):
     """How values of one of several types are carried to one revision. Use ``plan_of``."""
 
     def __init__(self, union: Union, target: str) -> None:
@@ -103,16 +115,6 @@ class UnionPlan:
                 self._plans[name] = None
                 self.marks |= marks
         self._may_change = self.marks.finder()
-
-    def raw(self, raw: Raw) -> Raw:
-        """Carry a value; the very same object where nothing in it changes."""
-        if not self._may_change(raw):
-            return raw
-        members = members_of(raw)
-        if members is None:
-            return raw
-        carried = self.members(members)
-        return raw if carried is members else to_raw(carried)
 
     def members(self, members: dict[str, Raw]) -> dict[str, Raw]:
         """Carry a value by its members; the very same object where nothing in them changes."""
