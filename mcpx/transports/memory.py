@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Self
 
-from mcpx.transports.outbox import MAX_PENDING, Outbox
+from mcpx.transports.outbox import MAX_PENDING, Outbox, Sending
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from mcpx.wire.lines import Oversize
 
 
-class MemoryChannel:
+class MemoryChannel(Sending):
     """One end of a ``memory_channel_pair``: a ``Channel``, and a context manager that is left to close it."""
 
     def __init__(self, inbox: Outbox, outbox: Outbox) -> None:
+        super().__init__(outbox)
         self._inbox = inbox  # the other end's outbox
-        self._outbox = outbox
 
     def __enter__(self) -> Self:
         return self
@@ -35,22 +35,6 @@ class MemoryChannel:
         messages = self._inbox.take(sys.maxsize)
         self._inbox.done(sum(map(len, messages)))
         return [*messages]
-
-    def send_nowait(self, message: bytes) -> None:
-        """Queue one message at once, over the bound if need be; see ``Channel``."""
-        self._outbox.put_nowait(message)
-
-    def offer(self, message: bytes) -> bool:
-        """Queue one message at once, unless the peer is behind by more than the bound; see ``Channel``."""
-        return self._outbox.offer(message)
-
-    async def send(self, message: bytes) -> None:
-        """Queue one message, waiting while the other end is behind by more than the bound; see ``Channel``."""
-        await self._outbox.put(message)
-
-    async def flush(self) -> None:
-        """Wait until all that is queued was received, or the other end is closed. Bound it with a deadline."""
-        await self._outbox.flush()
 
     def close(self) -> None:
         """Close this end. The other one receives what is queued, then the end; what it sends from now on is dropped."""

@@ -103,3 +103,30 @@ class Outbox:
         if self._progress is not None:
             self._progress.set()
             self._progress = None
+
+
+class Sending:
+    """The sending half of a ``Channel``, over an outbox that one writer empties."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def _form(self, message: bytes) -> bytes:
+        """The message as this channel carries it."""
+        return message
+
+    def send_nowait(self, message: bytes) -> None:
+        """Queue one message at once, over the bound if need be; see ``Channel``."""
+        self._outbox.put_nowait(self._form(message))
+
+    def offer(self, message: bytes) -> bool:
+        """Queue one message at once, unless the peer is behind by more than the bound; see ``Channel``."""
+        return self._outbox.offer(self._form(message))
+
+    async def send(self, message: bytes) -> None:
+        """Queue one message, waiting while the peer is behind by more than the bound; see ``Channel``."""
+        await self._outbox.put(self._form(message))
+
+    async def flush(self) -> None:
+        """Wait until all that is queued was taken, or the peer has gone. Bound it with a deadline."""
+        await self._outbox.flush()

@@ -9,7 +9,7 @@ import trio
 
 from mcpx.settings import KiB, MiB
 from mcpx.transports.crew import open_crew
-from mcpx.transports.outbox import MAX_PENDING, Outbox
+from mcpx.transports.outbox import MAX_PENDING, Outbox, Sending
 from mcpx.wire.lines import LineSplitter, one_line
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ WRITE_BATCH = 128 * KiB  # small messages are joined into writes of about this s
 FLUSH_LIMIT = 1.0  # seconds that leaving a channel waits for a peer to read what is queued for it
 
 
-class LineChannel:
+class LineChannel(Sending):
     """A ``Channel`` over two byte streams. Open it with ``open_line_channel``; otherwise see to ``run_writer``."""
 
     def __init__(
@@ -34,10 +34,10 @@ class LineChannel:
         max_frame: int,
         max_pending: int = MAX_PENDING,
     ) -> None:
+        super().__init__(Outbox(max_pending))
         self._receive_stream = receive_stream
         self._send_stream = send_stream
         self._splitter = LineSplitter(max_frame)
-        self._outbox = Outbox(max_pending)
         self._read_size = READ_MIN
         self._ended = False
 
@@ -59,21 +59,8 @@ class LineChannel:
         await trio.lowlevel.checkpoint()
         return []
 
-    def send_nowait(self, message: bytes) -> None:
-        """Queue one message at once, over the bound if need be; see ``Channel``."""
-        self._outbox.put_nowait(one_line(message))
-
-    def offer(self, message: bytes) -> bool:
-        """Queue one message at once, unless the peer is behind by more than the bound; see ``Channel``."""
-        return self._outbox.offer(one_line(message))
-
-    async def send(self, message: bytes) -> None:
-        """Queue one message, waiting while the peer is behind by more than the bound; see ``Channel``."""
-        await self._outbox.put(one_line(message))
-
-    async def flush(self) -> None:
-        """Wait until all that is queued was written, or the peer has gone. Bound it with a deadline."""
-        await self._outbox.flush()
+    def _form(self, message: bytes) -> bytes:
+        return one_line(message)
 
     async def discard(self) -> None:
         """Read and forget until the stream ends or breaks: a peer that is shutting down may still have much to say."""

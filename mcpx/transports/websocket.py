@@ -19,7 +19,7 @@ from mcpx.errors import ConnectError
 from mcpx.settings import KiB
 from mcpx.transports.crew import open_crew
 from mcpx.transports.handshake import MASK, Opening, is_refusal, opening, why_refused
-from mcpx.transports.outbox import MAX_PENDING, Outbox
+from mcpx.transports.outbox import MAX_PENDING, Outbox, Sending
 from mcpx.transports.sockets import open_tcp
 from mcpx.wire.lines import KEPT, Oversize
 
@@ -40,14 +40,14 @@ TOO_BIG = 1009
 _BOM = b"\xef\xbb\xbf"
 
 
-class WebSocketChannel:
+class WebSocketChannel(Sending):
     """A ``Channel`` over a WebSocket. Open it with ``open_websocket``."""
 
     def __init__(self, stream: trio.abc.Stream, handshake: Opening, *, max_frame: int, max_pending: int) -> None:
+        super().__init__(Outbox(max_pending))
         self._stream = _ObservedStream(stream)
         self._handshake = handshake
         self._max_frame = max_frame
-        self._outbox = Outbox(max_pending)
         self._socket: WebSocketConnection | None = None
         self._end = "The connection to the server ended."
 
@@ -70,22 +70,6 @@ class WebSocketChannel:
                 return [Oversize(len(data), data[:KEPT], data[-KEPT:])]
             if data and not data.isspace():
                 return [data]
-
-    def send_nowait(self, message: bytes) -> None:
-        """Queue one message at once, over the bound if need be; see ``Channel``."""
-        self._outbox.put_nowait(message)
-
-    def offer(self, message: bytes) -> bool:
-        """Queue one message at once, unless the peer is behind by more than the bound; see ``Channel``."""
-        return self._outbox.offer(message)
-
-    async def send(self, message: bytes) -> None:
-        """Queue one message, waiting while the peer is behind by more than the bound; see ``Channel``."""
-        await self._outbox.put(message)
-
-    async def flush(self) -> None:
-        """Wait until all that is queued was written, or the peer has gone. Bound it with a deadline."""
-        await self._outbox.flush()
 
     async def run_socket(self, settled: trio.Event) -> None:
         """Make the handshake, then read until the connection ends. ``settled`` is set when the handshake is over."""
