@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from mcpx.cli.examine import Finding, examine, silent
+from mcpx.cli.examine import Finding, examine, silent, telling_who_is_awaited
 from mcpx.cli.log import Level, log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import load_configuration, names_of, sought
@@ -18,13 +18,10 @@ from mcpx.demo import BUILTINS
 from mcpx.errors import RpcError, UpstreamError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from mcpx.settings import ServerSettings, Settings
     from mcpx.upstream.target import Builtins
-
-
-PATIENCE = 3.0  # seconds without a word before it is said who is awaited
 
 
 def check(names: Sequence[str], config: str | None, level: Level) -> int:
@@ -64,17 +61,9 @@ async def check_all(
     Names of those that do not come up are added to ``failed``. Who takes longer than ``PATIENCE`` is told, once.
     """
     awaited = {server.name: server for server in settings.servers}
-    async with trio.open_nursery() as watch:
-        watch.start_soon(_tell_who_is_awaited, awaited, tell)
-        async with trio.open_nursery() as nursery:
-            for server in settings.servers:
-                nursery.start_soon(_check_one, settings, server, builtins, redact, failed, awaited)
-        watch.cancel_scope.cancel()
-
-
-async def _tell_who_is_awaited(awaited: Iterable[str], tell: Callable[[str], None]) -> None:
-    await trio.sleep(PATIENCE)
-    tell(f"mcpx: still waiting for {plain(', '.join(awaited))}")
+    async with telling_who_is_awaited(awaited, tell), trio.open_nursery() as nursery:
+        for server in settings.servers:
+            nursery.start_soon(_check_one, settings, server, builtins, redact, failed, awaited)
 
 
 async def _check_one(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mcpx.cli.examine import Finding, examine, silent
+from mcpx.cli.examine import Finding, examine, silent, telling_who_is_awaited
 from mcpx.cli.log import Level, log_to_stderr
 from mcpx.cli.run import run_logged
 from mcpx.cli.target import choose
@@ -18,9 +19,10 @@ from mcpx.demo import BUILTINS
 from mcpx.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mcpx.settings import Settings
+    from mcpx.upstream.target import Builtins
 
 LABEL = 14  # characters before what a line says
 MAX_WIDTH = 120
@@ -30,15 +32,20 @@ MAX_LINES = 8  # of one value; some servers have pages of instructions
 def discover(target: str | None, command: Sequence[str] | None, config: str | None, as_json: bool, level: Level) -> int:
     """Start one server, print what it is like, and return the exit status."""
     if target is None and command is None:
-        raise ConfigError(['name a configured server, or give a command behind "--"'])
+        raise ConfigError(['name a configured server or a URL, or give a command behind "--"'])
     settings = choose(target, command, config).settings
     with log_to_stderr(level, secrets=secrets_of(settings.servers), silent=silent(level)) as lines:
-        return run_logged(_discover, settings, as_json, lines=lines)
+        return run_logged(discover_one, settings, BUILTINS, as_json, lines.put, lines=lines)
 
 
-async def _discover(settings: Settings, as_json: bool) -> None:
+async def discover_one(settings: Settings, builtins: Builtins, as_json: bool, tell: Callable[[str], None]) -> None:
+    """Start the one server of the settings, and print what it is like.
+
+    That it takes longer than ``PATIENCE`` is told, once. Raises ``UpstreamError`` where it does not come up.
+    """
     [server] = settings.servers
-    finding = await examine(settings, server, BUILTINS)
+    async with telling_who_is_awaited((server.name,), tell):
+        finding = await examine(settings, server, builtins)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(finding)).decode())
     else:
@@ -61,16 +68,18 @@ def render(finding: Finding, width: int) -> str:
 
 
 def _row(name: str, value: str, width: int) -> list[str]:
-    text = plain(" ".join(value.split()))
     label, indent = f"{name + ':':<{LABEL}}", " " * LABEL
-    lines = wrap(
-        text,
-        max(width, 2 * LABEL),
-        initial_indent=label,
-        subsequent_indent=indent,
-        break_long_words=False,  # an address would be of no use in pieces
-        break_on_hyphens=False,
-    )
+    lines = [
+        line
+        for paragraph in re.split(r"\n\s*\n", value)
+        for line in wrap(
+            plain(" ".join(paragraph.split())),
+            max(width - LABEL, LABEL),
+            break_long_words=False,  # an address would be of no use in pieces
+            break_on_hyphens=False,
+        )
+    ]
+    shown = [f"{label if at == 0 else indent}{line}" for at, line in enumerate(lines[:MAX_LINES])]
     if len(lines) <= MAX_LINES:
-        return lines
-    return [*lines[:MAX_LINES], f"{indent}... ({len(text)} characters; --json shows all)"]
+        return shown
+    return [*shown, f"{indent}... ({len(value.strip())} characters; --json shows all)"]

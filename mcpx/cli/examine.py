@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+import trio
 from msgspec import Raw
 
+from mcpx.cli.text import plain
 from mcpx.errors import RpcError, UpstreamError
 from mcpx.gateway import open_gateway
 from mcpx.spec.lists import LISTINGS
@@ -14,11 +17,14 @@ from mcpx.spec.revisions import is_modern
 from mcpx.upstream.call import Asker
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable
+
     from mcpx.cli.log import Level
     from mcpx.settings import ServerSettings, Settings
     from mcpx.upstream.session import Session
     from mcpx.upstream.target import Builtins
 
+PATIENCE = 3.0  # seconds without a word before it is said who is awaited
 _UPSTREAM = "mcpx.upstream"  # the logger whose errors come back as exceptions, and would be told twice
 
 
@@ -50,6 +56,20 @@ class Finding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 def silent(level: Level) -> tuple[str, ...]:
     """The loggers that are not heard: whoever asks for more than warnings hears all of them."""
     return (_UPSTREAM,) if level in ("warning", "error") else ()
+
+
+@asynccontextmanager
+async def telling_who_is_awaited(awaited: Iterable[str], tell: Callable[[str], None]) -> AsyncGenerator[None]:
+    """Tell, once, the names of the servers that are in ``awaited`` where the block takes longer than ``PATIENCE``."""
+
+    async def watch() -> None:
+        await trio.sleep(PATIENCE)
+        tell(f"mcpx: still waiting for {plain(', '.join(awaited))}")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        yield
+        nursery.cancel_scope.cancel()
 
 
 async def examine(settings: Settings, server: ServerSettings, builtins: Builtins) -> Finding:

@@ -147,6 +147,7 @@ def check(
     help_epilogue="""\
 Examples:
   mcpx discover github
+  mcpx discover wss://example.com/mcp
   mcpx discover -- npx -y @modelcontextprotocol/server-everything""",
 )
 def discover(
@@ -189,9 +190,12 @@ def revisions(
     return run(name, json)
 
 
-@app.command(help_epilogue="It needs no configuration, and heeds none.")
+@app.command(help_epilogue="")
 def demo() -> int:
-    """Start mcpx on its built-in demo server and show a call through it, from a host of each era."""
+    """Start mcpx on its built-in demo server and show a call through it, from a host of each era.
+
+    It needs no configuration, and heeds none.
+    """
     from mcpx.cli.demo import demo as run
 
     return run()

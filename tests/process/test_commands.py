@@ -184,7 +184,7 @@ def test_serve_says_to_a_person_what_it_waits_for(machine: Machine) -> None:
 def test_discover_needs_to_know_what(machine: Machine) -> None:
     done = machine.run("discover")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == 'mcpx: name a configured server, or give a command behind "--"\n'
+    assert done.stderr == 'mcpx: name a configured server or a URL, or give a command behind "--"\n'
 
 
 def test_revisions(machine: Machine) -> None:

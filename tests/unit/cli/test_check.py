@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import trio
 import trio.testing
 
-from mcpx.cli.check import PATIENCE, check_all
+from mcpx.cli.check import check_all
+from mcpx.cli.examine import PATIENCE
 from mcpx.config import Redactor
 from mcpx.demo import BUILTINS
 from mcpx.settings import ServerSettings, Settings

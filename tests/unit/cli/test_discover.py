@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from mcpx.cli.discover import MAX_LINES, render
-from mcpx.cli.examine import Finding
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+import trio.testing
+
+from mcpx.cli.discover import MAX_LINES, discover_one, render
+from mcpx.cli.examine import PATIENCE, Finding
+from mcpx.demo import BUILTINS
+from mcpx.settings import ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_LEGACY
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    import pytest
+
+    from mcpx.transports.channel import Channel
 
 LONG = "Call look before anything else. " * 100
 
@@ -39,6 +54,11 @@ def test_what_just_fits_is_whole() -> None:
     assert lines[-1] == " " * 14 + words.strip()
 
 
+def test_paragraphs_stay_apart() -> None:
+    lines = render(finding("Read\nfirst.\n\n  Then write.\n"), width=60).splitlines()
+    assert lines[-2:] == ["instructions: Read first.", " " * 14 + "Then write."]
+
+
 def test_an_address_is_not_broken() -> None:
     address = "https://example.com/" + "a-" * 60
     assert address in render(finding(f"See {address} first."), width=60)
@@ -49,3 +69,18 @@ def test_what_a_terminal_would_act_on_is_spelled_out() -> None:
     assert "server:       o\\x1bld" in shown
     assert "a\\x1b[2J\\x07b" in shown
     assert all(line.isprintable() for line in shown.splitlines())
+
+
+def test_a_server_that_is_slow_is_said_to_be_awaited(capsys: pytest.CaptureFixture[str]) -> None:
+    @asynccontextmanager
+    async def open_late() -> AsyncGenerator[Channel]:
+        await trio.sleep(PATIENCE * 2)
+        async with BUILTINS["demo"]() as channel:
+            yield channel
+
+    settings = Settings(servers=(ServerSettings(name="a", builtin="a"),))
+    said: list[str] = []
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    trio.run(discover_one, settings, {"a": open_late}, False, said.append, clock=clock)
+    assert said == ["mcpx: still waiting for a"]
+    assert capsys.readouterr().out.startswith("server:       mcpx-demo ")
