@@ -170,6 +170,19 @@ async def test_it_ends_with_a_signal(number: signal.Signals) -> None:
         assert "Traceback" not in log
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+async def test_a_signal_that_it_was_started_to_ignore_stays_ignored(number: signal.Signals) -> None:
+    """As nohup does with SIGHUP, and a shell with the SIGINT of what it runs in the background."""
+    script = f"trap '' {number.name.removeprefix('SIG')}; exec \"$@\""
+    async with spawned("sh", "-c", script, "sh", sys.executable, "-c", PROGRAM, str(LONG), "0.7") as one:
+        for id in range(2, 7):
+            one.process.send_signal(number)
+            await one.say({"jsonrpc": "2.0", "id": id, "method": "ping"})
+            assert await one.hear() == {"jsonrpc": "2.0", "id": id, "result": {}}
+        one.process.send_signal(signal.SIGTERM)
+        assert (await one.end())[0] == 0
+
+
 async def test_a_signal_while_the_upstreams_are_being_ended_hastens_that() -> None:
     async with child(signal=0.7) as one:
         await one.close_stdin()
