@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
     from mcpx.transports.channel import Channel
+    from mcpx.upstream.target import Builtins
 
 LONG = "Call look before anything else. " * 100
 
@@ -78,9 +79,10 @@ def test_a_server_that_is_slow_is_said_to_be_awaited(capsys: pytest.CaptureFixtu
         async with BUILTINS["demo"]() as channel:
             yield channel
 
+    builtins: Builtins = {"a": open_late}
     settings = Settings(servers=(ServerSettings(name="a", builtin="a"),))
     said: list[str] = []
     clock = trio.testing.MockClock(autojump_threshold=0)
-    trio.run(discover_one, settings, {"a": open_late}, False, said.append, clock=clock)
+    trio.run(discover_one, settings, builtins, False, said.append, clock=clock)
     assert said == ["mcpx: still waiting for a"]
     assert capsys.readouterr().out.startswith("server:       mcpx-demo ")
