@@ -37,6 +37,7 @@ SCHEMES: dict[Transport | None, tuple[str, ...]] = {
 
 STREAMS: dict[str, str] = {"unix": "unix:///PATH", "tcp": "tcp://HOST:PORT"}  # newline-delimited: what is valid
 
+_COMMAND_LINE = re.compile(r"([^\s/\\]+)\s+\S")  # a name and more; a path may well hold a space
 _VARIABLE = re.compile(r"[^=\0]+")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token, RFC 9110 section 5.6.2
 _HEADER_VALUE = re.compile(r"[^\0\r\n]*")  # RFC 9110 section 5.5
@@ -73,6 +74,8 @@ def command(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -
     if found is not None and not found.strip():
         place.problem("must name a program, and is empty")
         return None
+    if found is not None and (line := _COMMAND_LINE.match(found)):
+        place.warning(f'is the name of one program; what follows "{line[1]}" probably belongs into "args"')
     return found
 
 
@@ -154,9 +157,13 @@ def url(place: Place, value: JsonValue, environ: Mapping[str, str] | None) -> st
         return found
     try:
         parts = urlsplit(found)
-        _ = parts.port
     except ValueError:
         place.problem("is not a URL")  # not shown: what cannot be split cannot be freed of its secrets
+        return None
+    try:
+        _ = parts.port
+    except ValueError:
+        place.problem("the port must be a number from 0 to 65535")  # not shown: it may be half of a password
         return None
     if parts.scheme not in SCHEMES[None]:
         scheme = f'"{parts.scheme}" is not a valid scheme' if parts.scheme else "has no scheme"

@@ -336,7 +336,8 @@ _NO_QUERY = 'holds no query or fragment ("?" in a path is written %3F, "#" is %2
         ({"url": "ftp://h/"}, [f'url: "ftp" is not a valid scheme; valid are {_VALID_SCHEMES}']),
         ({"url": "http:///mcp"}, ["url: a http:// URL needs a host"]),
         ({"url": "http://user:s3cret@[h/"}, ["url: is not a URL"]),
-        ({"url": "http://h:99999/"}, ["url: is not a URL"]),
+        ({"url": "http://h:99999/"}, ["url: the port must be a number from 0 to 65535"]),
+        ({"url": "ws://user:s3/cret@h/"}, ["url: the port must be a number from 0 to 65535"]),
         ({"url": "ws://h/#s3cret"}, ['url: a ws:// URL holds no fragment ("#" in it is written %23)']),
         ({"url": "unix://"}, [f"url: a unix:// URL needs a path; {_VALID_UNIX}"]),
         ({"url": "unix:///"}, [f"url: a unix:// URL needs a path; {_VALID_UNIX}"]),
@@ -563,6 +564,10 @@ def test_a_server_s_limits_must_fit_the_general_ones(tmp_path: Path) -> None:
         (
             {"mcpServers": {"a": {"command": "~/bin/x"}}},
             'server "a": command: there is no shell to make a folder of "~"; write "${HOME}"',
+        ),
+        (
+            {"mcpServers": {"a": {"command": "npx -y some-server"}}},
+            'server "a": command: is the name of one program; what follows "npx" probably belongs into "args"',
         ),
         (
             {"mcpServers": {"a": {"command": "x", "cwd": "~"}}},
