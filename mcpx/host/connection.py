@@ -128,25 +128,31 @@ class _Connection:
     async def _read(self) -> None:
         with self._reading:
             try:
-                while messages := await self._channel.receive():
-                    for message in messages:
-                        await self._conversation.make_room()
-                        if isinstance(message, Oversize):
-                            await self._take_oversize(message)
-                        elif is_batch(message):
-                            await self._take_batch(message)
-                        else:
-                            taken = self._conversation.take(message)
-                            if isinstance(taken, Slot):
-                                self._admitted.append(taken)
-                                self._requests.start_soon(self._run)
-                            elif taken is not None:
-                                await self._refuse(taken)
+                while await self._read_some():
+                    pass
             except trio.BrokenResourceError as error:
                 log.info("Host %s: the connection broke: %s", self._conversation.host, error.__cause__ or error)
             except _Unreadable as error:
                 log.error("Host %s: closing the connection: %s", self._conversation.host, error)
             self._end()
+
+    async def _read_some(self) -> bool:
+        """Take what comes next; say whether more may. Nothing of it is held while the host is waited for again."""
+        messages = await self._channel.receive()
+        for message in messages:
+            await self._conversation.make_room()
+            if isinstance(message, Oversize):
+                await self._take_oversize(message)
+            elif is_batch(message):
+                await self._take_batch(message)
+            else:
+                taken = self._conversation.take(message)
+                if isinstance(taken, Slot):
+                    self._admitted.append(taken)
+                    self._requests.start_soon(self._run)
+                elif taken is not None:
+                    await self._refuse(taken)
+        return bool(messages)
 
     async def _take_batch(self, message: bytes) -> None:
         """A batch: its answers come back together, the refusals among them, when the last request has ended."""

@@ -135,14 +135,19 @@ class Connection:
     async def run(self) -> None:
         """Read until the stream ends, then end every call that is still in flight."""
         try:
-            while batch := await self._channel.receive():
-                for message in batch:
-                    self._take(message)
+            while await self._read_some():
                 if self.closed.is_set():
                     return
         except trio.BrokenResourceError:
             pass  # how it ended is told by the process, not by the pipe
         self.end(await self._describe_end())
+
+    async def _read_some(self) -> bool:
+        """Take what comes next; say whether more may. Nothing of it is held while the server is waited for again."""
+        messages = await self._channel.receive()
+        for message in messages:
+            self._take(message)
+        return bool(messages)
 
     def _take(self, message: bytes | Oversize) -> None:
         if isinstance(message, Oversize):

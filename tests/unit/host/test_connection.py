@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Any
 
 import pytest
@@ -279,6 +281,17 @@ async def test_a_host_that_does_not_read_is_still_read_and_costs_bounded_memory(
         heard = await talk.catch_up()
         assert sorted(frame["id"] for frame in heard) == [0, 2, 3, 4, 5, 6, 8]
         assert sorted(frame["id"] for frame in heard if "error" in frame) == [4, 5, 6]
+
+
+async def test_of_an_idle_host_no_message_is_held() -> None:
+    """Its last one may be large, and it may never say anything again."""
+    async with open_talk(FakeGateway()) as talk:
+        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "x" * 100_000}}).encode()
+        held = sys.getrefcount(line)
+        await talk.write(line)
+        assert (await talk.hear())["id"] == 1
+        await trio.testing.wait_all_tasks_blocked()
+        assert sys.getrefcount(line) == held
 
 
 async def test_a_bug_ends_its_own_request_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
