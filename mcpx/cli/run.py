@@ -25,8 +25,10 @@ def run_logged(main: Callable[[Unpack[Arguments]], Awaitable[object]], *argument
 
     What mcpx raises on purpose is told in a line each. Anything else is a bug and goes into the log with its traceback:
     not through the interpreter, whose own message would block for ever on a stderr that nobody reads.
+
+    Raises ``BrokenPipeError`` where whoever read the output has seen enough.
     """
-    status = 0
+    status, unread = 0, False
     try:
         trio.run(main, *arguments)
     except* McpxError as group:
@@ -35,7 +37,11 @@ def run_logged(main: Callable[[Unpack[Arguments]], Awaitable[object]], *argument
         status = 1
     except* KeyboardInterrupt:
         status = 130
+    except* BrokenPipeError:
+        unread = True
     except* Exception as group:
         log.critical("mcpx ends on a bug of its own; please report it", exc_info=group)
         status = 1
+    if unread:
+        raise BrokenPipeError
     return status
