@@ -115,8 +115,8 @@ async def open_session(
             try:
                 agreement = await _open_in_time(server, opener, deadline)
                 break
-            except DiedOnProbe as died:
-                log.info("[%s] ended on being probed; started again and opened with initialize. %s", server.name, died)
+            except DiedOnProbe:
+                log.info("[%s] ended on being probed; started again and opened with initialize", server.name)
                 failure = None
                 opening_plan = opening_plan.beginning_with("initialize")
             except UpstreamStartError as error:
