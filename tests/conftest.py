@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,18 @@ DEADLINE = 30.0  # seconds; far more than a test on the real wire needs
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    heed_signals()
     config.addinivalue_line("markers", "deadline(seconds): how long an asynchronous test may take, instead of 30 s")
+
+
+def heed_signals() -> None:
+    """Heed what tests send to the programs that they start, which inherit what is ignored here.
+
+    A shell has what it puts into the background ignore SIGINT, and nohup has it ignore SIGHUP.
+    """
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, default)
 
 
 @pytest.hookimpl(tryfirst=True)
