@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 FIRST_QUIET = 0.5
 LAST_QUIET = 32.0
 
-log = logging.getLogger("mcpx.gateway")
-
-
+NOT_YET = "The server has not answered yet; ask again in a while."
 MAX_TTL_MS = 366 * 24 * 3600 * 1000  # of a list; any integer is allowed, and hosts may compute with what they get
+
+log = logging.getLogger("mcpx.gateway")
 
 
 class Item(NamedTuple):
@@ -134,7 +134,7 @@ class Catalog:
         entry = self._entries.get((server, kind, self._by_name(server).told_key(asker)))
         if entry is None or entry.shelf is not None:
             return None
-        return "The server has not answered yet; ask again in a while." if entry.running else entry.failure
+        return NOT_YET if entry.running else entry.failure
 
     def changed(self, supervisor: Supervisor, change: ChangeKind, uri: str | None) -> None:
         """A server says that one of its lists, or one of its resources, has changed."""

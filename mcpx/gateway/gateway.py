@@ -13,7 +13,7 @@ from msgspec import Raw
 from mcpx import __version__
 from mcpx.errors import UpstreamError
 from mcpx.gateway import cursors
-from mcpx.gateway.catalog import Catalog
+from mcpx.gateway.catalog import NOT_YET, Catalog
 from mcpx.gateway.exchange import Exchange, Router
 from mcpx.gateway.uris import public_uri
 from mcpx.transports.crew import open_crew
@@ -116,7 +116,7 @@ class Gateway:
         if self.passthrough and not shelves:
             [only] = self.supervisors
             failure = self._catalog.failure(kind, only.name, asker)
-            raise UpstreamError(only.name, failure or "The server has not answered yet; ask again in a while.")
+            raise UpstreamError(only.name, failure or NOT_YET)
         found = [
             (shelf, item)
             for shelf in shelves

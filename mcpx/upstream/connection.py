@@ -84,11 +84,10 @@ class Connection:
             raise
         return number
 
-    def abandon(self, number: int, reason: str | None, *, tell: bool) -> None:
+    def abandon(self, number: int, reason: str, *, tell: bool) -> None:
         """Await an answer no longer and, once, say so. A late answer is dropped silently."""
         if self._outgoing.abandon(number) and tell and not self.closed.is_set():
-            params = {"requestId": number} if reason is None else {"requestId": number, "reason": reason}
-            self.notify("notifications/cancelled", params)
+            self.notify("notifications/cancelled", {"requestId": number, "reason": reason})
 
     def notify(self, method: str, params: object = UNSET) -> None:
         """Queue a notification."""

@@ -169,10 +169,9 @@ class Supervisor:
     # -- leasing
 
     def key(self, asker: Asker) -> Key:
-        """The key under which this asker's instance goes, as far as the server's era is known."""
-        if self.server.scope == "call":
-            self._calls += 1
-            return Key(call=self._calls)
+        """The key under which this asker's instance goes, as far as the server's era is known; with scope "call" none
+        goes under it.
+        """
         modern = self._modern if self._modern is not None else self.memory.value.era == "modern"
         if modern or self.server.scope == "shared":
             return COMMON_KEY
@@ -197,8 +196,6 @@ class Supervisor:
 
     def lease_nowait(self, asker: Asker) -> Instance | None:
         """An instance that is up, taken; ``None`` where one must be waited for."""
-        if self.server.scope == "call":
-            return None
         instance = self._instances.get(self.key(asker))
         if instance is None or not instance.ready:
             return None
@@ -209,7 +206,7 @@ class Supervisor:
 
         A notification of a modern host declares nothing, so that the key of its requests may be another.
         """
-        own = self._instances.get(self.key(asker)) if self.server.scope != "call" else None
+        own = self._instances.get(self.key(asker))
         ready = [own] if own is not None and own.ready else [one for one in self._instances.values() if one.ready]
         return ready[0].session if len(ready) == 1 else None
 
@@ -217,9 +214,9 @@ class Supervisor:
         """Take an instance for this asker, starting one where none runs; give it back with ``release``.
 
         Raises ``UpstreamStartError`` as soon as a start has failed, or at once where the last one did and the next is
-        not due yet; ``UpstreamTimeout`` where all instances stayed busy for ``startTimeout``.
+        not due yet; ``UpstreamTimeout`` where all instances stayed busy for twice ``startTimeout``.
         """
-        key = self.key(asker)
+        key = self._call_key() if self.server.scope == "call" else self.key(asker)
         # A start gets its whole time, and so does one that waits behind another.
         patience = 2 * self.server.limits.start_timeout
         with trio.move_on_after(patience):
@@ -242,6 +239,11 @@ class Supervisor:
             f"No instance was free within {patience:g} s; {len(self._instances)} are in use or starting. "
             "Raise maxInstances, or try again later.",
         )
+
+    def _call_key(self) -> Key:
+        """A key for one call and no other."""
+        self._calls += 1
+        return Key(call=self._calls)
 
     async def _wait_for_start(self, instance: Instance) -> None:
         """Wait for any news. Raises ``UpstreamStartError`` where the start fails, or has failed and the next is not due

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -22,7 +23,7 @@ from mcpx.upstream.probe import Agreement, DiedOnProbe, Opener, plan
 from mcpx.upstream.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from msgspec import Raw
@@ -168,7 +169,7 @@ async def _open_link(server: ServerSettings, surroundings: Surroundings, deadlin
     elif server.command is not None:
         async with (
             _open_process(server, surroundings) as process,
-            open_connection(server.name, process.channel, _describe_end(process)) as connection,
+            open_connection(server.name, process.channel, partial(_describe_end, process)) as connection,
             open_crew() as crew,
         ):
             crew.start_soon(_end_if_lost, process, connection, name=f"end of {server.name}")
@@ -268,24 +269,22 @@ async def _end_if_lost(process: ServerProcess, connection: Connection) -> None:
     with trio.move_on_after(STATUS_GRACE):
         await connection.closed.wait()
     if not connection.closed.is_set():
-        connection.end(await _describe_end(process)())
+        connection.end(await _describe_end(process))
 
 
-def _describe_end(process: ServerProcess) -> Callable[[], Awaitable[str]]:
-    async def describe() -> str:
-        status: int | None = None
-        with trio.move_on_after(STATUS_GRACE):
-            status = await process.wait()
-        if status is None:
-            how = f"The server closed its {'input' if process.closed_stdin else 'output'}"
-        elif status < 0:
-            how = f"The server was ended by signal {-status}"
-        else:
-            how = f"The server exited with status {status}"
-        words = process.last_words().strip()
-        return f"{how}. Its last words on stderr: {words}" if words else f"{how} and wrote nothing to stderr."
-
-    return describe
+async def _describe_end(process: ServerProcess) -> str:
+    """How a server's process ended, or why it is as good as ended, with its last words."""
+    status: int | None = None
+    with trio.move_on_after(STATUS_GRACE):
+        status = await process.wait()
+    if status is None:
+        how = f"The server closed its {'input' if process.closed_stdin else 'output'}"
+    elif status < 0:
+        how = f"The server was ended by signal {-status}"
+    else:
+        how = f"The server exited with status {status}"
+    words = process.last_words().strip()
+    return f"{how}. Its last words on stderr: {words}" if words else f"{how} and wrote nothing to stderr."
 
 
 async def _ended_in_process() -> str:
