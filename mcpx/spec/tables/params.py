@@ -12,14 +12,13 @@ from mcpx.spec.meta import (
     SUBSCRIPTION_ID,
 )
 from mcpx.spec.revisions import LATEST_LEGACY, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28
+from mcpx.spec.tables.tasks import ASKED, ONLY, STATE
 
 _META = may("_meta", of="RequestMetaObject", needed_in=(V2026_07_28,))
 _LEGACY_META = may("_meta", until=LATEST_LEGACY, of="RequestMetaObject")
 _MODERN_META = need("_meta", V2026_07_28, of="RequestMetaObject")
 _NOTE_META = may("_meta", of="NotificationMetaObject")
 _ANSWERS = (may("inputResponses", V2026_07_28), may("requestState", V2026_07_28))
-_ONLY = (V2025_11_25, V2025_11_25)  # tasks were in the protocol in this revision alone
-_TASK = may("task", *_ONLY, of="TaskMetadata")
 
 RECORDS = (
     record(
@@ -41,7 +40,7 @@ RECORDS = (
         need("clientInfo", until=LATEST_LEGACY, of="Implementation"),
     ),
     record("PaginatedRequestParams", _META, may("cursor")),
-    record("CallToolRequestParams", _META, need("name"), may("arguments"), _TASK, *_ANSWERS),
+    record("CallToolRequestParams", _META, need("name"), may("arguments"), ASKED, *_ANSWERS),
     record("GetPromptRequestParams", _META, need("name"), may("arguments"), *_ANSWERS),
     record("ReadResourceRequestParams", _META, need("uri"), *_ANSWERS),
     record("SubscribeRequestParams", _LEGACY_META, need("uri", until=LATEST_LEGACY)),
@@ -68,9 +67,9 @@ RECORDS = (
     ),
     record("CompleteRequestParams.argument", need("name"), need("value")),
     record("CompleteRequestParams.context", may("arguments", V2025_06_18)),
-    record("GetTaskRequestParams", need("taskId", *_ONLY)),
-    record("GetTaskPayloadRequestParams", need("taskId", *_ONLY)),
-    record("CancelTaskRequestParams", need("taskId", *_ONLY)),
+    record("GetTaskRequestParams", need("taskId", *ONLY)),
+    record("GetTaskPayloadRequestParams", need("taskId", *ONLY)),
+    record("CancelTaskRequestParams", need("taskId", *ONLY)),
     # notifications
     record("NotificationParams", _NOTE_META),
     record(
@@ -96,14 +95,8 @@ RECORDS = (
     ),
     record(
         "TaskStatusNotificationParams",
-        may("_meta", *_ONLY, of="NotificationMetaObject"),
-        need("taskId", *_ONLY),
-        need("status", *_ONLY),
-        may("statusMessage", *_ONLY),
-        need("createdAt", *_ONLY),
-        need("lastUpdatedAt", *_ONLY),
-        need("ttl", *_ONLY),
-        may("pollInterval", *_ONLY),
+        may("_meta", *ONLY, of="NotificationMetaObject"),
+        *STATE,
     ),
-    record("ElicitationCompleteNotificationParams", need("elicitationId", *_ONLY)),
+    record("ElicitationCompleteNotificationParams", need("elicitationId", V2025_11_25, V2025_11_25)),
 )

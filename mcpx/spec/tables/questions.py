@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mcpx.spec.fields import Union, may, need, record
 from mcpx.spec.revisions import LATEST_LEGACY, V2025_06_18, V2025_11_25
+from mcpx.spec.tables.tasks import ASKED
 
 _LEGACY_META = may("_meta", until=LATEST_LEGACY, of="RequestMetaObject")
-_TASK = may("task", V2025_11_25, V2025_11_25, of="TaskMetadata")
 _NAMED = (may("title", V2025_06_18), may("description", V2025_06_18))
 _NAMED_LATE = (may("title", V2025_11_25), may("description", V2025_11_25))
 _DEFAULT = may("default", V2025_11_25)
@@ -33,7 +33,7 @@ RECORDS = (
         may("metadata"),
         may("tools", V2025_11_25, of="Tool", shape="list"),
         may("toolChoice", V2025_11_25, of="ToolChoice"),
-        _TASK,
+        ASKED,
     ),
     record(
         "ModelPreferences",
@@ -66,7 +66,7 @@ RECORDS = (
         may("mode", V2025_11_25),
         need("message", V2025_06_18),
         need("requestedSchema", V2025_06_18, of="ElicitRequestFormParams.requestedSchema"),
-        _TASK,
+        ASKED,
     ),
     record(
         "ElicitRequestFormParams.requestedSchema",
@@ -82,7 +82,7 @@ RECORDS = (
         need("message", V2025_11_25),
         need("url", V2025_11_25),
         need("elicitationId", V2025_11_25, V2025_11_25),
-        _TASK,
+        ASKED,
     ),
     record(
         "ElicitResult",

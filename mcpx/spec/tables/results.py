@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from mcpx.spec.fields import may, need, record
 from mcpx.spec.meta import SERVER_INFO, SUBSCRIPTION_ID
-from mcpx.spec.revisions import LATEST_LEGACY, V2025_06_18, V2025_11_25, V2026_07_28
+from mcpx.spec.revisions import LATEST_LEGACY, V2025_06_18, V2026_07_28
+from mcpx.spec.tables.tasks import ONLY, STATE
 
 _META = may("_meta", of="ResultMetaObject")
 _TYPE = need("resultType", V2026_07_28)
 _CACHED = (_TYPE, need("ttlMs", V2026_07_28), need("cacheScope", V2026_07_28))
 _PAGED = (_META, *_CACHED, may("nextCursor"))
-_ONLY = (V2025_11_25, V2025_11_25)  # tasks were in the protocol in this revision alone
-_ONLY_META = may("_meta", *_ONLY, of="ResultMetaObject")
-_TASK = (
-    need("taskId", *_ONLY),
-    need("status", *_ONLY),
-    may("statusMessage", *_ONLY),
-    need("createdAt", *_ONLY),
-    need("lastUpdatedAt", *_ONLY),
-    need("ttl", *_ONLY),
-    may("pollInterval", *_ONLY),
-)
+_ONLY_META = may("_meta", *ONLY, of="ResultMetaObject")
 
 RECORDS = (
     record("EmptyResult", _META, _TYPE),
@@ -68,13 +59,13 @@ RECORDS = (
         need("_meta", V2026_07_28, of="SubscriptionsListenResultMetaObject"),
         _TYPE,
     ),
-    record("Task", *_TASK),
-    record("TaskMetadata", may("ttl", *_ONLY)),
-    record("CreateTaskResult", _ONLY_META, need("task", *_ONLY, of="Task")),
-    record("GetTaskResult", _ONLY_META, *_TASK),
-    record("CancelTaskResult", _ONLY_META, *_TASK),
+    record("Task", *STATE),
+    record("TaskMetadata", may("ttl", *ONLY)),
+    record("CreateTaskResult", _ONLY_META, need("task", *ONLY, of="Task")),
+    record("GetTaskResult", _ONLY_META, *STATE),
+    record("CancelTaskResult", _ONLY_META, *STATE),
     record("GetTaskPayloadResult", _ONLY_META),
-    record("ListTasksResult", _ONLY_META, may("nextCursor", *_ONLY), need("tasks", *_ONLY, of="Task", shape="list")),
+    record("ListTasksResult", _ONLY_META, may("nextCursor", *ONLY), need("tasks", *ONLY, of="Task", shape="list")),
     record("ResultMetaObject", may(SERVER_INFO, V2026_07_28, of="Implementation")),
     record(
         "SubscriptionsListenResultMetaObject",
