@@ -14,7 +14,7 @@ from mcpx.config import secrets_of
 from mcpx.demo import BUILTINS
 from mcpx.errors import ConfigError
 from mcpx.gateway import open_gateway
-from mcpx.host import open_ending, serve_socket, serve_stdio
+from mcpx.host import Service, open_ending, serve_socket, serve_stdio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,8 @@ def _describe(settings: Settings) -> str:
 
 async def _serve(settings: Settings, socket: str | None) -> None:
     async with open_ending() as ending, open_gateway(settings, builtins=BUILTINS) as gateway:
+        service = Service(gateway)
         if socket is not None:
-            await serve_socket(gateway, socket, ending)
+            await serve_socket(service, socket, ending)
         else:
-            await serve_stdio(gateway, ending)
+            await serve_stdio(service, ending)

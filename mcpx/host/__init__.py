@@ -8,7 +8,8 @@ it came on; ``conversation`` knows which are in flight, and ``connection`` is wh
 
 from mcpx.host.connection import serve_channel
 from mcpx.host.ending import Ending, open_ending
+from mcpx.host.service import Service
 from mcpx.host.socket import serve_socket
 from mcpx.host.stdio import serve_stdio
 
-__all__ = ["Ending", "open_ending", "serve_channel", "serve_socket", "serve_stdio"]
+__all__ = ["Ending", "Service", "open_ending", "serve_channel", "serve_socket", "serve_stdio"]

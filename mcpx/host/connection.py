@@ -16,8 +16,6 @@ import trio
 from mcpx.errors import RemoteProtocolError
 from mcpx.host.changes import ChangeRelay
 from mcpx.host.conversation import Conversation, Slot
-from mcpx.host.lists import Renderer
-from mcpx.host.service import Service
 from mcpx.spec.revisions import ASSUMED_ON_STREAMS
 from mcpx.transports.channel import Oversize
 from mcpx.wire.frames import INVALID_REQUEST, is_batch
@@ -26,7 +24,7 @@ from mcpx.wire.oversize import oversize_frame
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpx.gateway.gateway import Gateway
+    from mcpx.host.service import Service
     from mcpx.settings import Limits
     from mcpx.transports.channel import Channel
 
@@ -34,30 +32,34 @@ log = logging.getLogger("mcpx.host")
 
 
 async def serve_channel(
-    gateway: Gateway,
+    service: Service,
     channel: Channel,
     *,
     host: str,
+    transport: str,
     drain: Callable[[], float],
     stop: trio.Event | None = None,
-    renderer: Renderer | None = None,
 ) -> None:
     """Serve one host until its stream ends or breaks, or ``stop`` is set.
 
-    ``host`` names the connection to the gateway. ``drain`` is called when the end begins, and once more if ``stop`` is
-    set while it lasts; it says how many seconds from then the answers that are owed may take. The last of them are
-    queued when this returns, and leaving the channel writes them. ``renderer`` is one for all hosts of the gateway,
-    where there are several. Raises nothing but for a bug in the keeping of the connection itself.
+    ``host`` names the connection to the gateway, ``transport`` says for status what it is. ``drain`` is called when the
+    end begins, and once more if ``stop`` is set while it lasts; it says how many seconds from then the answers that are
+    owed may take. The last of them are queued when this returns, and leaving the channel writes them. Raises nothing
+    but for a bug in the keeping of the connection itself.
     """
-    with ChangeRelay(gateway, channel) as relay:
-        conversation = Conversation(
-            Service(gateway, renderer or Renderer()),
+    limits = service.gateway.settings.limits
+    with (
+        ChangeRelay(service.gateway, channel) as relay,
+        Conversation(
+            service,
             host,
+            transport,
             assumed=ASSUMED_ON_STREAMS,
-            limit=gateway.settings.limits.max_in_flight,
+            limit=limits.max_in_flight,
             handshaken=relay.follow,
-        )
-        await _Connection(conversation, channel, gateway.settings.limits, drain, relay).run(stop)
+        ) as conversation,
+    ):
+        await _Connection(conversation, channel, limits, drain, relay).run(stop)
 
 
 class _Unreadable(Exception):
@@ -103,7 +105,6 @@ class _Connection:
                 self._reading.cancel()
                 requests.cancel_scope.cancel()
             around.cancel_scope.cancel()
-        self._conversation.close()
 
     # -- the end
 

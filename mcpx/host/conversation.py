@@ -15,7 +15,7 @@ A request that stays open, as a listen stream does, is a slot and a task like an
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import trio
 from msgspec import UnsetType
@@ -23,7 +23,7 @@ from msgspec import UnsetType
 from mcpx.errors import McpxError, RemoteProtocolError
 from mcpx.host import answer
 from mcpx.host.answer import Refused
-from mcpx.host.eras import HostState
+from mcpx.host.eras import Envelopes, HostState
 from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import BATCHING
 from mcpx.wire.frames import INVALID_REQUEST, decode_frame, kind, members, split_batch
@@ -32,11 +32,13 @@ from mcpx.wire.raws import members_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
     from msgspec import Raw
 
     from mcpx.host.inbound import Handshake, Inbound, Notify
     from mcpx.host.service import Service
+    from mcpx.upstream.call import Asker
     from mcpx.wire.frames import Frame
 
 log = logging.getLogger("mcpx.host")
@@ -57,28 +59,60 @@ class Slot:
 
 
 class Conversation:
-    """One host's requests, from their frames to the bytes of their answers.
+    """One host's requests, from their frames to the bytes of their answers. A context manager: it has an end.
 
-    ``assumed`` is the revision of requests before any handshake; ``handshaken`` is called when the host has confirmed
-    one. ``limit`` bounds the requests in flight.
+    ``host`` names it in the log and to the gateway, ``transport`` says for status what it came on. ``assumed`` is the
+    revision of requests before any handshake; ``handshaken`` is called when the host has confirmed one. ``limit``
+    bounds the requests in flight. ``envelopes`` is given where several of these share one.
     """
 
     def __init__(
-        self, service: Service, host: str, *, assumed: str, limit: int, handshaken: Callable[[Handshake], None]
+        self,
+        service: Service,
+        host: str,
+        transport: str,
+        *,
+        assumed: str,
+        limit: int,
+        handshaken: Callable[[Handshake], None],
+        envelopes: Envelopes | None = None,
     ) -> None:
         self.host = host
+        self.transport = transport
+        self.since = trio.current_time()
         self.stopping = False  # no more requests are let in
         self._service = service
-        self._state = HostState(host, assumed)
+        self._state = HostState(host, assumed, envelopes)
         self._incoming: Incoming[Slot] = Incoming(limit)
         self._handshaken = handshaken
         self._freed = trio.Event()  # set when a request has ended; whoever waits for the next makes a new one
         self._strays = 0  # responses to nothing that mcpx asked
 
+    def __enter__(self) -> Self:
+        self._service.enter(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._service.leave(self)
+        if self._strays:
+            log.info("Host %s: ignored %d responses to nothing that was asked", self.host, self._strays)
+
     @property
     def in_flight(self) -> int:
         """Requests that were let in and have not ended."""
         return len(self._incoming)
+
+    @property
+    def revision(self) -> str | None:
+        """The revision that the host speaks; ``None`` before that is known."""
+        return self._state.revision
+
+    @property
+    def asker(self) -> Asker:
+        """Who it is, as far as it has said."""
+        return self._state.asker
 
     # -- in
 
@@ -123,11 +157,6 @@ class Conversation:
     def stray(self) -> None:
         """Count a response to nothing that mcpx asked."""
         self._strays += 1
-
-    def close(self) -> None:
-        """Say in the log what was ignored."""
-        if self._strays:
-            log.info("Host %s: ignored %d responses to nothing that was asked", self.host, self._strays)
 
     def _admit(self, frame: Frame, *, batched: bool) -> Slot | bytes:
         id, method = frame.id, frame.method

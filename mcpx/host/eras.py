@@ -7,6 +7,7 @@ that carry none (2026-07-28 basic/versioning, Backward Compatibility). Both may 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Raw, UnsetType
@@ -28,9 +29,47 @@ log = logging.getLogger("mcpx.host")
 
 MAX_SHOWN = 200  # characters of a host's own words in the log
 MAX_INTRODUCED = 100  # identities of one connection that the log tells at level info; any further are noise
+KEPT_ENVELOPES = 16  # of the last modern requests: several agents may share one pipe, and many one HTTP server
+MAX_ENVELOPE = 64 * 1024  # bytes of one that is kept
 
 # The reserved keys of a modern request, in the order in which ``_envelope`` takes them.
 _ENVELOPE = (keys.PROTOCOL_VERSION, keys.CLIENT_CAPABILITIES, keys.CLIENT_INFO, keys.LOG_LEVEL)
+
+
+class Envelopes:
+    """What is kept of modern requests: their envelopes as they were read, and who has been introduced in the log.
+
+    One for each connection; requests that share none, as over HTTP, share one of these.
+    """
+
+    def __init__(self) -> None:
+        self._read: OrderedDict[tuple[str | bytes, ...], tuple[str, Asker]] = OrderedDict()
+        self._introduced: set[int] = set()  # hashes of what may be long
+
+    def read(self, host: str, written: tuple[Raw | None, ...]) -> tuple[str, Asker]:
+        """The revision and the asker of an envelope, the very same asker for one that is still kept."""
+        key = (host, *(b"" if raw is None else bytes(raw) for raw in written))
+        known = self._read.get(key)
+        if known is not None:
+            self._read.move_to_end(key)
+            return known
+        revision, asker = _envelope(host, *written)
+        self.introduce(revision, asker)
+        if sum(map(len, key)) <= MAX_ENVELOPE:
+            self._read[key] = (revision, asker)
+            if len(self._read) > KEPT_ENVELOPES:
+                self._read.popitem(last=False)
+        return revision, asker
+
+    def introduce(self, revision: str, asker: Asker) -> None:
+        """Show in the log who a host says it is, which changes nothing else (2026-07-28 basic/index, _meta)."""
+        who = hash((revision, bytes(asker.client_info or b"")))
+        new = who not in self._introduced and len(self._introduced) < MAX_INTRODUCED
+        if new:
+            self._introduced.add(who)
+        level = logging.INFO if new else logging.DEBUG
+        if log.isEnabledFor(level):
+            log.log(level, "Host %s connected on %s, revision %s", shown(asker.client_info), asker.host, revision)
 
 
 class HostState:
@@ -40,11 +79,11 @@ class HostState:
     brings no metadata of its own.
     """
 
-    def __init__(self, name: str, assumed: str) -> None:
+    def __init__(self, name: str, assumed: str, envelopes: Envelopes | None = None) -> None:
         self.name = name
         self.legacy = Handshake(assumed, Asker(name))
+        self._envelopes = envelopes or Envelopes()
         self._envelope: tuple[tuple[Raw | None, ...], str, Asker] | None = None
-        self._introduced: set[int] = set()  # hashes of what may be long
 
     @property
     def revision(self) -> str | None:
@@ -52,6 +91,13 @@ class HostState:
         if self.legacy.agreed:
             return self.legacy.revision
         return self._envelope[1] if self._envelope is not None else None
+
+    @property
+    def asker(self) -> Asker:
+        """Who it is, by its handshake or else by its last modern request."""
+        if self.legacy.agreed or self._envelope is None:
+            return self.legacy.asker
+        return self._envelope[2]
 
     def read(self, method: str, params: Raw | UnsetType) -> Inbound:
         """Read a request's metadata. An ``initialize`` takes effect with this.
@@ -86,9 +132,8 @@ class HostState:
         """
         written = tuple(map(meta.get, _ENVELOPE))
         if self._envelope is None or self._envelope[0] != written:
-            revision, asker = _envelope(self.name, *written)
+            revision, asker = self._envelopes.read(self.name, written)
             self._envelope = (tuple(raw and raw.copy() for raw in written), revision, asker)
-            self._introduce(revision, asker)  # for every change: several agents may share one pipe
         return self._envelope[1], self._envelope[2]
 
     def _initialize(self, params: dict[str, Raw]) -> Inbound:
@@ -108,18 +153,8 @@ class HostState:
             ),
             agreed=True,
         )
-        self._introduce(self.legacy.revision, self.legacy.asker)
+        self._envelopes.introduce(self.legacy.revision, self.legacy.asker)
         return Inbound("initialize", params, {}, self.legacy.revision, False, self.legacy.asker, handshake=self.legacy)
-
-    def _introduce(self, revision: str, asker: Asker) -> None:
-        """Show in the log who the host says it is, which changes nothing else (2026-07-28 basic/index, _meta)."""
-        who = hash((revision, bytes(asker.client_info or b"")))
-        new = who not in self._introduced and len(self._introduced) < MAX_INTRODUCED
-        if new:
-            self._introduced.add(who)
-        level = logging.INFO if new else logging.DEBUG
-        if log.isEnabledFor(level):
-            log.log(level, "Host %s connected on %s, revision %s", _shown(asker.client_info), self.name, revision)
 
 
 def _negotiate(requested: Raw | None) -> str:
@@ -166,7 +201,7 @@ def _envelope(
     return revision, Asker(host, kept, None if info is None else info.copy(), log_level)
 
 
-def _shown(info: Raw | None) -> str:
+def shown(info: Raw | None) -> str:
     """Name and version out of a ``clientInfo``, and nothing else that a host may have put there."""
     told = members_of(info) or {}
     name, version = (string_of(told.get(key)) for key in ("name", "version"))

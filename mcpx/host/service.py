@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcpx.errors import RemoteProtocolError, UpstreamError
 from mcpx.host.calls import call
 from mcpx.host.identity import OWN_INFO, server_info
-from mcpx.host.lists import LISTS, list_items
+from mcpx.host.lists import LISTS, Renderer, list_items
 from mcpx.host.openings import discover, initialize, ping
 from mcpx.spec.methods import METHODS, removed
 from mcpx.spec.revisions import REVISIONS
@@ -19,18 +19,35 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from mcpx.gateway.gateway import Gateway
+    from mcpx.host.conversation import Conversation
     from mcpx.host.inbound import Inbound, Notify
-    from mcpx.host.lists import Renderer
 
     Handler = Callable[["Service", Inbound, Notify], Awaitable[Raw]]
 
 
 class Service:
-    """Answers requests of any host and any revision out of one gateway. Holds nothing of any host."""
+    """Answers requests of any host and any revision out of one gateway, which all its hosts share.
 
-    def __init__(self, gateway: Gateway, renderer: Renderer) -> None:
+    Of a host it holds nothing but that it is there.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self.renderer = renderer
+        self.renderer = Renderer()
+        self._conversations: dict[Conversation, None] = {}
+
+    @property
+    def conversations(self) -> list[Conversation]:
+        """Those under way, in the order in which they began."""
+        return list(self._conversations)
+
+    def enter(self, conversation: Conversation) -> None:
+        """A conversation begins."""
+        self._conversations[conversation] = None
+
+    def leave(self, conversation: Conversation) -> None:
+        """A conversation is over."""
+        self._conversations.pop(conversation, None)
 
     async def serve(self, request: Inbound, notify: Notify) -> Raw:
         """The result of a request, as its revision says it.

@@ -12,12 +12,11 @@ import trio
 
 from mcpx.host.connection import serve_channel
 from mcpx.host.ending import SERVER, Ending, open_ending
-from mcpx.host.lists import Renderer
 from mcpx.transports.sockets import open_unix_listener
 from mcpx.transports.streams import open_line_channel
 
 if TYPE_CHECKING:
-    from mcpx.gateway.gateway import Gateway
+    from mcpx.host.service import Service
 
 log = logging.getLogger("mcpx.host")
 
@@ -34,7 +33,7 @@ LOST = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.ECONNRESET, errno.EPER
 
 
 async def serve_socket(
-    gateway: Gateway,
+    service: Service,
     path: str,
     ending: Ending | None = None,
     *,
@@ -42,31 +41,32 @@ async def serve_socket(
 ) -> None:
     """Serve hosts on a Unix socket at ``path`` until a signal asks mcpx to end, or ``ending.stop`` is set.
 
-    The socket is this user's alone, and its file is removed as soon as the end begins. Sets ``gateway.exit_plan.end``
-    by ``exitBudget.server`` then, and returns with the answers that were owed written, as far as there was time;
-    leaving the gateway is what ends the upstreams. ``ending`` is as for ``serve_stdio``. Raises ``McpxError`` where the
-    path cannot be listened on. ``task_status`` is told when hosts can connect.
+    The socket is this user's alone, and its file is removed as soon as the end begins. Sets
+    ``service.gateway.exit_plan.end`` by ``exitBudget.server`` then, and returns with the answers that were owed
+    written, as far as there was time; leaving the gateway is what ends the upstreams. ``ending`` is as for
+    ``serve_stdio``. Raises ``McpxError`` where the path cannot be listened on. ``task_status`` is told when hosts can
+    connect.
     """
     async with AsyncExitStack() as door:
         listener = await door.enter_async_context(open_unix_listener(path))
         log.info("listening on %s", path)
         if ending is not None:
-            await _serve(gateway, door, listener, ending, task_status)
+            await _serve(service, door, listener, ending, task_status)
             return
         async with open_ending() as ending:
-            await _serve(gateway, door, listener, ending, task_status)
+            await _serve(service, door, listener, ending, task_status)
 
 
 async def _serve(
-    gateway: Gateway,
+    service: Service,
     door: AsyncExitStack,
     listener: trio.SocketListener,
     ending: Ending,
     task_status: trio.TaskStatus[None],
 ) -> None:
     """Serve what comes in until the end begins; close the ``door`` then, and see those out who are in."""
-    ending.plan_for(gateway, alone=SERVER, hastened=SERVER)
-    hosts = _Hosts(gateway, ending)
+    ending.plan_for(service.gateway, alone=SERVER, hastened=SERVER)
+    hosts = _Hosts(service, ending)
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
             accepting.start_soon(hosts.accept, listener, connections)
@@ -80,11 +80,10 @@ async def _serve(
 class _Hosts:
     """The hosts that are connected to one socket."""
 
-    def __init__(self, gateway: Gateway, ending: Ending) -> None:
-        self._gateway = gateway
+    def __init__(self, service: Service, ending: Ending) -> None:
+        self._service = service
         self._ending = ending
-        self._limits = gateway.settings.limits
-        self._renderer = Renderer()
+        self._limits = service.gateway.settings.limits
         self._names = (f"socket {number}" for number in itertools.count(1))
         self._connected = 0
         self._refused = 0  # since there was last room
@@ -115,12 +114,12 @@ class _Hosts:
             ) as channel:
                 log.debug("Host %s: connected", name)
                 await serve_channel(
-                    self._gateway,
+                    self._service,
                     channel,
                     host=name,
+                    transport="socket",
                     drain=self._drain,
                     stop=self._ending.stop,
-                    renderer=self._renderer,
                 )
             log.debug("Host %s: disconnected", name)
         finally:

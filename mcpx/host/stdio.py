@@ -13,7 +13,7 @@ from mcpx.host.ending import STDIO_EOF, Ending, open_ending
 from mcpx.transports.stdio import open_stdio_channel
 
 if TYPE_CHECKING:
-    from mcpx.gateway.gateway import Gateway
+    from mcpx.host.service import Service
 
 log = logging.getLogger("mcpx.host")
 
@@ -21,24 +21,24 @@ NAME = "stdio"  # of the host: there is one per process
 PARENT_CHECK = 2.0  # seconds between two looks at who the parent is
 
 
-async def serve_stdio(gateway: Gateway, ending: Ending | None = None) -> None:
+async def serve_stdio(service: Service, ending: Ending | None = None) -> None:
     """Serve the host on stdin and stdout until its end of stdin, a signal that asks mcpx to end, or the death of the
     parent.
 
-    Sets ``gateway.exit_plan.end`` by the exit budgets of the settings (``exitBudget``) when one of them comes, and
-    returns with the answers that were owed written, as far as there was time; leaving the gateway is what ends the
+    Sets ``service.gateway.exit_plan.end`` by the exit budgets of the settings (``exitBudget``) when one of them comes,
+    and returns with the answers that were owed written, as far as there was time; leaving the gateway is what ends the
     upstreams. ``ending`` is what ``open_ending`` gives where signals are to be heeded then as well; without it they are
     while this serves. Raises ``McpxError`` where this process has no stdin or stdout.
     """
     if ending is None:
         async with open_ending() as ending:
-            await serve_stdio(gateway, ending)
+            await serve_stdio(service, ending)
         return
-    ending.plan_for(gateway)
-    max_frame = gateway.settings.limits.max_frame
+    ending.plan_for(service.gateway)
+    max_frame = service.gateway.settings.limits.max_frame
     async with open_stdio_channel(max_frame, flush_limit=STDIO_EOF.flush) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(_heed_parent, ending.stop)
-        await serve_channel(gateway, channel, host=NAME, drain=ending.drain, stop=ending.stop)
+        await serve_channel(service, channel, host=NAME, transport=NAME, drain=ending.drain, stop=ending.stop)
         nursery.cancel_scope.cancel()
 
 

@@ -14,6 +14,7 @@ import trio.testing
 
 from mcpx.gateway import open_gateway
 from mcpx.host.connection import serve_channel
+from mcpx.host.service import Service
 from mcpx.settings import ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_LEGACY
 from mcpx.transports.memory import MemoryChannel, memory_channel_pair
@@ -84,7 +85,9 @@ async def test_pain_10_ten_thousand_cancels_leave_nothing() -> None:
         open_gateway(Settings(servers=(server,)), builtins={"demo": upstream.open}, environ={}) as gateway,
         trio.open_nursery() as nursery,
     ):
-        nursery.start_soon(lambda: serve_channel(gateway, theirs, host="h", drain=lambda: 0))
+        nursery.start_soon(
+            lambda: serve_channel(Service(gateway), theirs, host="h", transport="memory", drain=lambda: 0)
+        )
         await ours.send(b'{"jsonrpc":"2.0","id":"list","method":"tools/list"}')
         assert b'"one__never"' in (await ours.receive())[0]
         await _round(ours, upstream, 0)

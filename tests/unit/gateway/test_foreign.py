@@ -11,7 +11,7 @@ import pytest
 import trio
 from msgspec import Raw
 
-from mcpx.host import serve_channel
+from mcpx.host import Service, serve_channel
 from mcpx.spec import meta
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from mcpx.transports import MemoryChannel, memory_channel_pair
@@ -52,7 +52,9 @@ def test_requests_and_notifications_of_no_revision(passthrough: bool) -> None:
         ours, theirs = memory_channel_pair()
         async with gateway_of(("one",) if passthrough else (), one=server) as gateway, trio.open_nursery() as nursery:
             host = Host(ours)
-            nursery.start_soon(lambda: serve_channel(gateway, theirs, host="h", drain=lambda: 0))
+            nursery.start_soon(
+                lambda: serve_channel(Service(gateway), theirs, host="h", transport="memory", drain=lambda: 0)
+            )
             host.say(id=1, method="initialize", params=OPEN)
             await host.hear(1)
             host.say(method="notifications/initialized")

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from mcpx.gateway.gateway import Page, Part
 from mcpx.host.connection import serve_channel
+from mcpx.host.service import Service
 from mcpx.settings import Limits, Settings
 from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from mcpx.spec.revisions import LATEST_MODERN, V2024_11_05, is_modern
@@ -236,7 +237,9 @@ async def open_talk(
 
     async def serve() -> None:
         with theirs:
-            await serve_channel(gateway, theirs, host="test", drain=lambda: drain, stop=talk.stop)  # type: ignore[arg-type]
+            await serve_channel(
+                Service(gateway), theirs, host="test", transport="memory", drain=lambda: drain, stop=talk.stop
+            )  # type: ignore[arg-type]
         talk.ended.set()
 
     async with trio.open_nursery() as nursery:

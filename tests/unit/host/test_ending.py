@@ -6,6 +6,7 @@ import trio
 import trio.testing
 
 from mcpx.host.connection import serve_channel
+from mcpx.host.service import Service
 from mcpx.spec.revisions import LATEST_MODERN, V2025_11_25
 from mcpx.transports.memory import memory_channel_pair
 from mcpx.upstream.call import Reply
@@ -92,7 +93,9 @@ async def test_a_stop_hastens_an_end_that_has_begun() -> None:
 
         async def serve() -> None:
             with theirs:
-                await serve_channel(gateway, theirs, host="h", drain=lambda: next(times), stop=stop)  # type: ignore[arg-type]
+                await serve_channel(
+                    Service(gateway), theirs, host="h", transport="memory", drain=lambda: next(times), stop=stop
+                )  # type: ignore[arg-type]
 
         nursery.start_soon(serve)
         await ours.send(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}')
@@ -124,7 +127,7 @@ async def test_a_connection_that_breaks_ends() -> None:
         async def send(self, message: bytes) -> None:
             raise AssertionError
 
-    await serve_channel(FakeGateway(), Broken(), host="h", drain=lambda: 0)  # type: ignore[arg-type]
+    await serve_channel(Service(FakeGateway()), Broken(), host="h", transport="memory", drain=lambda: 0)  # type: ignore[arg-type]
 
 
 async def test_cancelled_from_outside_it_says_farewell_and_lets_the_cancellation_through() -> None:
@@ -134,7 +137,7 @@ async def test_cancelled_from_outside_it_says_farewell_and_lets_the_cancellation
         async with trio.open_nursery() as nursery:
 
             async def serve() -> None:
-                await serve_channel(gateway, theirs, host="h", drain=lambda: 100)  # type: ignore[arg-type]
+                await serve_channel(Service(gateway), theirs, host="h", transport="memory", drain=lambda: 100)  # type: ignore[arg-type]
 
             nursery.start_soon(serve)
             await ours.send(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}')

@@ -233,7 +233,6 @@ def test_who_has_connected_goes_into_the_log_once_for_each_identity_and_revision
         ("INFO", f'Host "desk 1.2" connected on h, revision {LATEST_LEGACY}'),
         ("INFO", f'Host "one 3" connected on h, revision {LATEST_MODERN}'),
         ("INFO", f'Host "two 3" connected on h, revision {LATEST_MODERN}'),
-        ("DEBUG", f'Host "one 3" connected on h, revision {LATEST_MODERN}'),
         ("DEBUG", f'Host "desk 1.2" connected on h, revision {LATEST_LEGACY}'),
     ]
 

@@ -19,7 +19,7 @@ import mcpx.host.socket
 from mcpx.demo import BUILTINS
 from mcpx.errors import McpxError
 from mcpx.gateway import open_gateway
-from mcpx.host import serve_socket
+from mcpx.host import Service, serve_socket
 from mcpx.host.ending import SERVER, Ending
 from mcpx.settings import ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
@@ -50,7 +50,7 @@ async def serving(gateway: FakeGateway | Gateway) -> AsyncIterator[Served]:
         served = Served(f"{folder}/s", Ending(), trio.Event())
 
         async def serve(*, task_status: trio.TaskStatus[None]) -> None:
-            await serve_socket(gateway, served.path, served.ending, task_status=task_status)  # type: ignore[arg-type]
+            await serve_socket(Service(gateway), served.path, served.ending, task_status=task_status)  # type: ignore[arg-type]
             served.ended.set()
 
         async with trio.open_nursery() as nursery:
@@ -304,7 +304,7 @@ async def test_a_path_that_is_taken_is_an_error() -> None:
     async with serving(FakeGateway()) as served:
         for ending in (None, Ending()):  # and no group of them
             with pytest.raises(McpxError, match="Another server listens"):
-                await serve_socket(FakeGateway(), served.path, ending)  # type: ignore[arg-type]
+                await serve_socket(Service(FakeGateway()), served.path, ending)  # type: ignore[arg-type]
 
 
 async def test_no_descriptors_left_for_another_host_is_not_the_end(

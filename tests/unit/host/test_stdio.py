@@ -32,6 +32,7 @@ LAG = 10.0  # seconds: whatever the machine is busy with, a process does what it
 # budgets after EOF and after a signal. On stderr it says what is left of the budget when the way out begins.
 PROGRAM = """
 import sys, trio
+from mcpx.host.service import Service
 from mcpx.host.stdio import open_ending, serve_stdio
 from tests.unit.host.talk import FakeGateway
 
@@ -47,7 +48,7 @@ async def main():
         eof, signal = map(float, sys.argv[1:])
         gateway = FakeGateway(exit_budget_eof=eof, exit_budget_signal=signal)
         try:
-            await serve_stdio(gateway, ending)
+            await serve_stdio(Service(gateway), ending)
         finally:
             states = [call.state for call in gateway.calls]
             print(f"left {gateway.exit_plan.end - trio.current_time():.2f} {states}", file=sys.stderr, flush=True)
