@@ -85,7 +85,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
         float,
         _limit(
             "seconds",
-            "from SIGTERM or SIGINT to exit when serving a socket",
+            "from SIGTERM or SIGINT to exit when serving a socket or HTTP",
             least=0.3,
             key="exitBudget.server",
             level="gateway",
@@ -115,8 +115,49 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
         int, _limit("count", "requests of one host connection at once", least=1, most=1_000_000, level="gateway")
     ] = 1024
     max_connections: Annotated[
-        int, _limit("count", "hosts on a socket at once; one more is closed", least=1, most=1_000_000, level="gateway")
+        int,
+        _limit(
+            "count",
+            "connections to a socket or HTTP port at once; one more is closed",
+            least=1,
+            most=1_000_000,
+            level="gateway",
+        ),
     ] = 256
+    max_head: Annotated[
+        int, _limit("bytes", "the head of an HTTP request", least=KiB, most=16 * MiB, level="gateway")
+    ] = 64 * KiB
+    head_time: Annotated[
+        float,
+        _limit("seconds", "HTTP: from a request's first byte to the end of its head", least=MOMENT, level="gateway"),
+    ] = 10.0
+    body_time: Annotated[
+        float, _limit("seconds", "HTTP: the longest pause in a request's body", least=MOMENT, level="gateway")
+    ] = 60.0
+    connection_idle: Annotated[
+        float,
+        _limit("seconds", "HTTP: how long a connection waits for its next request", least=MOMENT, level="gateway"),
+    ] = 75.0
+    write_time: Annotated[
+        float,
+        _limit("seconds", "HTTP: a client that takes nothing for so long has gone", least=MOMENT, level="gateway"),
+    ] = 30.0
+    keep_alive: Annotated[
+        float,
+        _limit("seconds", "a comment or ping on every open stream of a host, so often", least=MOMENT, level="gateway"),
+    ] = 15.0
+    max_sessions: Annotated[
+        int, _limit("count", "HTTP sessions at once; one more is refused", least=1, most=1_000_000, level="gateway")
+    ] = 1024
+    session_idle: Annotated[
+        float,
+        _limit("seconds", "an HTTP session without a stream or call ends after so long", least=MOMENT, level="gateway"),
+    ] = 1800.0
+    replay_bytes: Annotated[
+        int,
+        _limit("bytes", "events kept of an HTTP session for a client that resumes", least=0, most=GiB, level="gateway"),
+    ] = MiB
+    replay_time: Annotated[float, _limit("seconds", "how long each of them is kept", least=0, level="gateway")] = 300.0
     max_pages: Annotated[int, _limit("count", "pages followed of one list of a server", least=1, most=1_000_000)] = 1000
     page_size: Annotated[
         int, _limit("count", "items in one page of a merged list", least=1, most=1_000_000, level="gateway")
