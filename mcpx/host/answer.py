@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from msgspec import UNSET, Raw, UnsetType
 
@@ -28,18 +28,25 @@ class Refused(McpxError):
     """mcpx itself does not take, or does not finish, a request: it is stopping, or has too many."""
 
 
-def result(id: Raw, payload: Raw) -> bytes:
+class Answer(NamedTuple):
+    """What goes back for one request, as a whole frame. ``code`` is the error's, ``None`` for a result."""
+
+    data: bytes
+    code: int | None = None
+
+
+def result(id: Raw, payload: Raw) -> Answer:
     """A result, with its payload copied once and never looked at."""
-    return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', payload, b"}"))
+    return Answer(b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', payload, b"}")))
 
 
-def error(id: Raw | None, failure: BaseException, method: str, revision: str | None) -> bytes:
+def error(id: Raw | None, failure: BaseException, method: str, revision: str | None) -> Answer:
     """The error that answers a request of ``method`` which ended in ``failure``.
 
     ``revision`` is the host's, ``None`` before it has spoken; ``id`` is ``None`` where it could not be known.
     """
     code, message, data = _wire_error(failure, method, revision)
-    return encode(error_frame(_unknown_id(revision) if id is None else id, code, message, data))
+    return Answer(encode(error_frame(_unknown_id(revision) if id is None else id, code, message, data)), code)
 
 
 def _wire_error(failure: BaseException, method: str, revision: str | None) -> tuple[int, str, Any]:

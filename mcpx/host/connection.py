@@ -152,7 +152,7 @@ class _Connection:
                     self._admitted.append(taken)
                     self._requests.start_soon(self._run)
                 elif taken is not None:
-                    await self._refuse(taken)
+                    await self._refuse(taken.data)
         return bool(messages)
 
     async def _take_batch(self, message: bytes) -> None:
@@ -160,7 +160,7 @@ class _Connection:
         try:
             messages = self._conversation.split(message)
         except RemoteProtocolError as error:
-            await self._refuse(self._conversation.refusal(None, error))
+            await self._refuse(self._conversation.refusal(None, error).data)
             return
         slots: list[Slot] = []
         answers: list[bytes] = []
@@ -169,7 +169,7 @@ class _Connection:
             if isinstance(taken, Slot):
                 slots.append(taken)
             elif taken is not None:
-                answers.append(taken)
+                answers.append(taken.data)
         if slots:
             self._unsent += 1
             self._requests.start_soon(self._run_batch, slots, answers)
@@ -186,7 +186,7 @@ class _Connection:
             INVALID_REQUEST, f"A message of {message.size} bytes is over the limit of {self._limits.max_frame}"
         )
         certain = frame.is_response is False and frame.id is not None
-        await self._refuse(self._conversation.refusal(frame.id if certain else None, error))
+        await self._refuse(self._conversation.refusal(frame.id if certain else None, error).data)
         if not certain:
             raise _Unreadable(error.message)
 
@@ -199,12 +199,12 @@ class _Connection:
         owed = True
         try:
             with slot.scope:
-                data = await self._conversation.answer(slot, self._send)
+                data = (await self._conversation.answer(slot, self._send)).data
                 await self._send(data)
                 owed = False
         finally:
             if self._conversation.end(slot) and owed:
-                self._channel.send_nowait(data or self._conversation.farewell(slot))
+                self._channel.send_nowait(data or self._conversation.farewell(slot).data)
             self._settle()
 
     async def _run_batch(self, slots: list[Slot], answers: list[bytes]) -> None:
@@ -225,10 +225,10 @@ class _Connection:
         data: bytes | None = None
         try:
             with slot.scope:
-                data = await self._conversation.answer(slot, self._send)
+                data = (await self._conversation.answer(slot, self._send)).data
         finally:
             if self._conversation.end(slot):
-                answers.append(data or self._conversation.farewell(slot))
+                answers.append(data or self._conversation.farewell(slot).data)
 
     async def _refuse(self, refusal: bytes) -> None:
         """Send an error without holding up the reader, unless a host that does not read leaves too many unread."""

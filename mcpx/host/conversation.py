@@ -5,7 +5,7 @@ owns it reads the frames, runs a task for each request that ``take`` lets in, an
 
     slot = conversation.take(message)
     with slot.scope:
-        data = await conversation.answer(slot, notify)
+        answer = await conversation.answer(slot, notify)
     if conversation.end(slot):
         ...  # and not otherwise: its host has cancelled it
 
@@ -22,7 +22,7 @@ from msgspec import UnsetType
 
 from mcpx.errors import McpxError, RemoteProtocolError
 from mcpx.host import answer
-from mcpx.host.answer import Refused
+from mcpx.host.answer import Answer, Refused
 from mcpx.host.eras import Envelopes, HostState
 from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import BATCHING
@@ -126,7 +126,7 @@ class Conversation:
             self._freed = trio.Event()
             await self._freed.wait()
 
-    def take(self, message: bytes, *, batched: bool = False) -> Slot | bytes | None:
+    def take(self, message: bytes, *, batched: bool = False) -> Slot | Answer | None:
         """Take one message in: a request comes back as the slot that it was given, or as the error that refuses it.
 
         Anything else has no answer. Never waits, so that a cancellation gets through.
@@ -158,7 +158,7 @@ class Conversation:
         """Count a response to nothing that mcpx asked."""
         self._strays += 1
 
-    def _admit(self, frame: Frame, *, batched: bool) -> Slot | bytes:
+    def _admit(self, frame: Frame, *, batched: bool) -> Slot | Answer:
         id, method = frame.id, frame.method
         assert not isinstance(id, UnsetType)
         assert not isinstance(method, UnsetType)
@@ -208,7 +208,7 @@ class Conversation:
 
     # -- out
 
-    async def answer(self, slot: Slot, notify: Notify) -> bytes:
+    async def answer(self, slot: Slot, notify: Notify) -> Answer:
         """The answer to a request, whatever befalls it; only a cancellation goes through."""
         request = slot.inbound
         failure: BaseException | None = None
@@ -224,11 +224,11 @@ class Conversation:
         self._freed.set()
         return self._incoming.end(slot.id)
 
-    def farewell(self, slot: Slot) -> bytes:
+    def farewell(self, slot: Slot) -> Answer:
         """The answer to a request that the end of the connection cut short: owed, since its host did not cancel it."""
         return answer.error(slot.id, Refused("mcpx is stopping"), slot.inbound.method, slot.inbound.revision)
 
-    def refusal(self, id: Raw | None, error: McpxError, method: str = "") -> bytes:
+    def refusal(self, id: Raw | None, error: McpxError, method: str = "") -> Answer:
         """The error that answers what was not let in."""
         return answer.error(id, error, method, self._state.revision)
 

@@ -26,7 +26,7 @@ ID = Raw(b"1")
 
 
 def error(failure: BaseException, revision: str | None = LATEST_LEGACY) -> dict[str, Any]:
-    return json.loads(answer.error(ID, failure, "tools/call", revision))["error"]
+    return json.loads(answer.error(ID, failure, "tools/call", revision).data)["error"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_id_that_is_not_known() -> None:
         (LATEST_LEGACY, {}),
         (LATEST_MODERN, {}),
     ):
-        frame = json.loads(answer.error(None, failure, "", revision))
+        frame = json.loads(answer.error(None, failure, "", revision).data)
         assert {key: value for key, value in frame.items() if key == "id"} == expected
 
 
