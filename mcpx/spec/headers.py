@@ -108,9 +108,8 @@ def declared_params(input_schema: Raw) -> tuple[ParamHeader, ...]:
         param = _declared(path, node)
         twin = found.setdefault(param.header, param)
         if twin is not param:
-            raise BadAnnotation(
-                f"{_at(param.path)} has the same {ANNOTATION} as {_at(twin.path)}, {_shown(param.name)}"
-            )
+            where = f"{_at(param.path)} has the same as {_at(twin.path)}"
+            raise BadAnnotation(f"the {ANNOTATION} {_shown(param.name)} is not unique: {where}")
     return tuple(found.values())
 
 
@@ -184,7 +183,7 @@ def _missing(header: str, value: str) -> RpcError:
 
 
 def _mismatch(header: str, given: str, value: str | None) -> RpcError:
-    against = "has no value for it in the body" if value is None else f"does not match body value {_shown(value)}"
+    against = "has no counterpart in the body" if value is None else f"does not match body value {_shown(value)}"
     return RpcError(HEADER_MISMATCH, f"Header mismatch: {header} header value {_shown(given)} {against}")
 
 
@@ -211,20 +210,25 @@ def _value_at(top: Mapping[str, Raw] | None, path: tuple[str, ...]) -> Raw | Non
 
 def _said(value: Raw | None) -> str | None:
     """A value as a header says it, not yet encoded; ``None`` for ``null`` and for what none can say."""
-    text = "" if value is None else text_of(value)
-    match text[:1]:
-        case '"':
+    match _first_byte(value):
+        case b'"':
             return string_of(value)
-        case "t" | "f":
-            return text
-        case "" | "n" | "{" | "[":
+        case b"" | b"n" | b"{" | b"[":
             return None
+        case b"t" | b"f":
+            return text_of(cast("Raw", value))
         case _:
-            return _decimal(text)
+            return _decimal(text_of(cast("Raw", value)))
+
+
+def _first_byte(value: Raw | None) -> bytes:
+    """What tells a value's type; nothing where there is no value."""
+    return b"" if value is None else bytes(memoryview(value)[:1])
 
 
 def _is_number(value: Raw | None) -> bool:
-    return value is not None and text_of(value)[:1] in tuple("-0123456789")
+    first = _first_byte(value)
+    return first == b"-" or first.isdigit()
 
 
 def _number(text: str) -> Decimal | None:
@@ -273,12 +277,13 @@ def _annotated(schema: Any) -> Iterator[tuple[tuple[str, ...] | None, dict[str, 
 
 def _declared(path: tuple[str, ...] | None, schema: dict[str, Any]) -> ParamHeader:
     name = schema[ANNOTATION]
+    shown = _shown(name) if isinstance(name, str) else "that is no string"
     if not path:
-        raise BadAnnotation(f"the {ANNOTATION} {_shown(str(name))} is on no property that `properties` alone leads to")
+        raise BadAnnotation(f"the {ANNOTATION} {shown} is on no property that `properties` alone leads to")
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-        raise BadAnnotation(f"the {ANNOTATION} of {_at(path)} cannot be part of a header's name: {_shown(str(name))}")
+        raise BadAnnotation(f"the {ANNOTATION} of {_at(path)} cannot be part of a header's name: {shown}")
     if schema.get("type") not in _TYPES:
-        raise BadAnnotation(f"{_at(path)} has an {ANNOTATION} and is of none of the types {', '.join(_TYPES)}")
+        raise BadAnnotation(f"{_at(path)} has the {ANNOTATION} {shown} and no type of {', '.join(_TYPES)}")
     return ParamHeader(name, path)
 
 
