@@ -268,3 +268,43 @@ def server_environment(server: ServerSettings, environ: Mapping[str, str]) -> di
         if name in named or ((name in SAFE_VARIABLES or name.startswith(SAFE_PREFIX)) and not value.startswith("()"))
     }
     return {**inherited, **server.env}
+
+
+# The headers that mcpx says itself in a request to a URL, by name or (with a hyphen last) by how the name begins, and
+# what they belong to. A second one would contradict the first. `Host` is not among them: it may be another than the
+# URL's.
+_HTTP_ITSELF = dict.fromkeys(
+    (
+        "connection",
+        "content-length",
+        "expect",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ),
+    "HTTP",
+)
+_HANDSHAKE_ITSELF = {**_HTTP_ITSELF, "sec-websocket-": "the WebSocket handshake"}
+_MCP_ITSELF = {
+    **_HTTP_ITSELF,
+    **dict.fromkeys(("accept", "content-encoding", "content-type", "last-event-id", "mcp-"), "MCP"),
+}
+_RESERVED_HEADERS: dict[str, dict[str, str]] = {
+    "http": _MCP_ITSELF,
+    "https": _MCP_ITSELF,
+    "ws": _HANDSHAKE_ITSELF,
+    "wss": _HANDSHAKE_ITSELF,
+}
+
+
+def header_owner(scheme: str, name: str) -> str | None:
+    """What says the header itself in a request to a URL of that scheme (``"HTTP"``, ``"MCP"``, ``"the WebSocket
+    handshake"``), so that a configuration cannot; ``None`` where it can."""
+    name = name.lower()
+    for reserved, owner in _RESERVED_HEADERS.get(scheme, {}).items():
+        if name == reserved or (reserved.endswith("-") and name.startswith(reserved)):
+            return owner
+    return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mcpx.config import values
 from mcpx.config.document import JsonValue, Object, kind_of
 from mcpx.config.limits import SERVER_KEYS, read_limits
-from mcpx.settings import Limits, ServerSettings
+from mcpx.settings import Limits, ServerSettings, header_owner
 from mcpx.spec.revisions import SUPPORTED
 
 if TYPE_CHECKING:
@@ -110,10 +110,19 @@ def _transport(place: Place, entry: Object, found: dict[str, Any], *, expanded: 
         if scheme not in values.SCHEMES[transport]:
             valid = " or ".join(f"{name}://" for name in values.SCHEMES[transport])
             place.within("url").problem(f'{scheme}:// does not go with {key} "{found[key]}"; valid is {valid}')
-    if "headers" in entry and expanded and (scheme := found.get("url", "").partition(":")[0].lower()) in values.STREAMS:
-        place.within("headers").warning(f"has no effect with a {scheme}:// URL")
+    if "headers" in entry and "url" in found and expanded:
+        _check_headers(place.within("headers"), found["url"].partition(":")[0].lower(), found.get("headers", {}))
     if len(has) == 1:
         for idle in _PROCESS_KEYS if has == ["url"] else _URL_KEYS:
             if idle in entry:
                 place.within(idle).warning(f'has no effect beside "{has[0]}"')
     return transport
+
+
+def _check_headers(place: Place, scheme: str, headers: Mapping[str, str]) -> None:
+    """Whether the headers go with the URL."""
+    if scheme in values.STREAMS:
+        place.warning(f"has no effect with a {scheme}:// URL")
+    for name in headers:
+        if (owner := header_owner(scheme, name)) is not None:
+            place.within(name).problem(f"belongs to {owner} itself and cannot be set; take it out of the headers")

@@ -270,98 +270,155 @@ _VALID_TYPES = "stdio, http, streamable-http, streamableHttp, streamable_http, s
 _VALID_SCHEMES = "http://, https://, ws://, wss://, unix://, tcp://"
 _VALID_UNIX, _VALID_TCP = "valid is unix:///PATH", "valid is tcp://HOST:PORT"
 _NO_CREDENTIALS = "cannot hold a user name or password, as there is nothing to send them in"
+_NOT_SET = "itself and cannot be set; take it out of the headers"
 _NO_QUERY = 'holds no query or fragment ("?" in a path is written %3F, "#" is %23)'
 
 
-@pytest.mark.parametrize(
-    ("entry", "expected"),
-    [
-        (5, ["must be an object, not a number"]),
-        ({}, ['has no "command" or "url"']),
-        ({"type": "stdio"}, ['has no "command"']),
-        ({"type": "sse"}, ['has no "url"']),
-        (
-            {"command": "x", "url": "http://h/"},
-            ['has both a "command" and a "url"; a server is either a process or an address'],
-        ),
-        ({"command": "x", "type": "http"}, ['type: "http" does not go with "command"']),
-        ({"url": "http://h/", "transport": "stdio"}, ['transport: "stdio" does not go with "url"']),
-        ({"url": "http://h/", "type": "ws"}, ['url: http:// does not go with type "ws"; valid is ws:// or wss://']),
-        (
-            {"url": "http://h/", "type": "http", "transport": "sse"},
-            ['type "http" and transport "sse" contradict each other'],
-        ),
-        ({"command": "x", "type": "local"}, [f'type: "local" is not valid; valid are {_VALID_TYPES}']),
-        ({"command": ""}, ["command: must name a program, and is empty"]),
-        ({"command": "${EMPTY}"}, ["command: must name a program, and is empty"]),
-        ({"command": None}, ["command: must be a string, not null"]),
-        (
-            {"command": ["npx", "-y"]},
-            ['command: must be a string, not a list; what follows the program goes into "args"'],
-        ),
-        ({"command": "a\0b"}, ["command: must not hold a NUL character"]),
-        ({"command": "x", "args": "-y"}, ["args: must be a list of strings, not a string"]),
-        (
-            {"command": "x", "args": ["a", 5, None, {}]},
-            [
-                "args[1]: must be a string, not 5; put it in quotes",
-                "args[2]: must be a string, not null",
-                "args[3]: must be a string, not an object",
-            ],
-        ),
-        ({"command": "x", "env": ["A=1"]}, ["env: must be an object of strings, not a list"]),
-        ({"command": "x", "env": {"PIN": 1234}}, ["env.PIN: must be a string, not a number; put it in quotes"]),
-        (
-            {"command": "x", "env": {"": "a", "A=B": "c"}},
-            [
-                'env: "": a variable\'s name must not be empty or hold "="',
-                'env: "A=B": a variable\'s name must not be empty or hold "="',
-            ],
-        ),
-        (
-            {"command": "x", "inheritEnv": "HOME"},
-            ["inheritEnv: must be true, false or a list of variables' names, not a string"],
-        ),
-        ({"command": "x", "inheritEnv": [True]}, ["inheritEnv[0]: must be a string, not true; put it in quotes"]),
-        ({"command": "x", "cwd": 5}, ["cwd: must be a string, not 5; put it in quotes"]),
-        ({"command": "x", "disabled": "true"}, ['disabled: must be true or false, not "true"']),
-        ({"command": "x", "scope": "user"}, ['scope: "user" is not valid; valid are host, shared, call']),
-        (
-            {"command": "x", "protocol": "2025-6-18"},
-            [f'protocol: "2025-6-18" is not valid; valid are {_VALID_PROTOCOLS}'],
-        ),
-        ({"command": "x", "protocol": 2025}, [f"protocol: 2025 is not valid; valid are {_VALID_PROTOCOLS}"]),
-        ({"command": "x", "protocol": ["auto"]}, [f"protocol: a list is not valid; valid are {_VALID_PROTOCOLS}"]),
-        ({"url": "example.com/mcp"}, [f"url: has no scheme; valid are {_VALID_SCHEMES}"]),
-        ({"url": "ftp://h/"}, [f'url: "ftp" is not a valid scheme; valid are {_VALID_SCHEMES}']),
-        ({"url": "http:///mcp"}, ["url: a http:// URL needs a host"]),
-        ({"url": "http://user:s3cret@[h/"}, ["url: is not a URL"]),
-        ({"url": "ws://h/#s3cret"}, ['url: a ws:// URL holds no fragment ("#" in it is written %23)']),
-        ({"url": "unix://"}, [f"url: a unix:// URL needs a path; {_VALID_UNIX}"]),
-        ({"url": "unix:///"}, [f"url: a unix:// URL needs a path; {_VALID_UNIX}"]),
-        ({"url": "unix://run/mcp.sock"}, [f"url: a unix:// URL has no host, so three slashes; {_VALID_UNIX}"]),
-        ({"url": "unix:///run/%00"}, [f"url: a unix:// URL must not hold a NUL character; {_VALID_UNIX}"]),
-        ({"url": "unix:///run/a?b"}, [f"url: a unix:// URL {_NO_QUERY}; {_VALID_UNIX}"]),
-        ({"url": "unix://user:s3cret@/run/a"}, [f"url: a unix:// URL {_NO_CREDENTIALS}; {_VALID_UNIX}"]),
-        ({"url": "tcp://h"}, [f"url: a tcp:// URL needs a port; {_VALID_TCP}"]),
-        ({"url": "tcp://h:0"}, [f"url: a tcp:// URL needs a port; {_VALID_TCP}"]),
-        ({"url": "tcp://:80"}, [f"url: a tcp:// URL needs a host; {_VALID_TCP}"]),
-        ({"url": "tcp://h:80/mcp"}, [f"url: a tcp:// URL has no path; {_VALID_TCP}"]),
-        ({"url": "tcp://h:80#s3cret"}, [f"url: a tcp:// URL {_NO_QUERY}; {_VALID_TCP}"]),
-        ({"url": "tcp://user@h:80"}, [f"url: a tcp:// URL {_NO_CREDENTIALS}; {_VALID_TCP}"]),
-        ({"url": "tls://h:80"}, [f'url: "tls" is not a valid scheme; valid are {_VALID_SCHEMES}']),
-        (
-            {"url": "tcp://h:80", "type": "http"},
-            ['url: tcp:// does not go with type "http"; valid is http:// or https://'],
-        ),
-        ({"url": "http://h/", "headers": "X: y"}, ["headers: must be an object of strings, not a string"]),
-        ({"url": "http://h/", "headers": {"a b": "x"}}, ['headers: "a b": not a valid name of an HTTP header']),
-        ({"url": "http://h/", "headers": {"X": "a\r\nY: b"}}, ["headers.X: must not hold a line break"]),
-        ({"url": "http://h/", "headers": {"X": 1}}, ["headers.X: must be a string, not a number; put it in quotes"]),
-    ],
-)
+WRONG: list[tuple[Any, list[str]]] = [
+    (5, ["must be an object, not a number"]),
+    ({}, ['has no "command" or "url"']),
+    ({"type": "stdio"}, ['has no "command"']),
+    ({"type": "sse"}, ['has no "url"']),
+    (
+        {"command": "x", "url": "http://h/"},
+        ['has both a "command" and a "url"; a server is either a process or an address'],
+    ),
+    ({"command": "x", "type": "http"}, ['type: "http" does not go with "command"']),
+    ({"url": "http://h/", "transport": "stdio"}, ['transport: "stdio" does not go with "url"']),
+    ({"url": "http://h/", "type": "ws"}, ['url: http:// does not go with type "ws"; valid is ws:// or wss://']),
+    (
+        {"url": "http://h/", "type": "http", "transport": "sse"},
+        ['type "http" and transport "sse" contradict each other'],
+    ),
+    ({"command": "x", "type": "local"}, [f'type: "local" is not valid; valid are {_VALID_TYPES}']),
+    ({"command": ""}, ["command: must name a program, and is empty"]),
+    ({"command": "${EMPTY}"}, ["command: must name a program, and is empty"]),
+    ({"command": None}, ["command: must be a string, not null"]),
+    (
+        {"command": ["npx", "-y"]},
+        ['command: must be a string, not a list; what follows the program goes into "args"'],
+    ),
+    ({"command": "a\0b"}, ["command: must not hold a NUL character"]),
+    ({"command": "x", "args": "-y"}, ["args: must be a list of strings, not a string"]),
+    (
+        {"command": "x", "args": ["a", 5, None, {}]},
+        [
+            "args[1]: must be a string, not 5; put it in quotes",
+            "args[2]: must be a string, not null",
+            "args[3]: must be a string, not an object",
+        ],
+    ),
+    ({"command": "x", "env": ["A=1"]}, ["env: must be an object of strings, not a list"]),
+    ({"command": "x", "env": {"PIN": 1234}}, ["env.PIN: must be a string, not a number; put it in quotes"]),
+    (
+        {"command": "x", "env": {"": "a", "A=B": "c"}},
+        [
+            'env: "": a variable\'s name must not be empty or hold "="',
+            'env: "A=B": a variable\'s name must not be empty or hold "="',
+        ],
+    ),
+    (
+        {"command": "x", "inheritEnv": "HOME"},
+        ["inheritEnv: must be true, false or a list of variables' names, not a string"],
+    ),
+    ({"command": "x", "inheritEnv": [True]}, ["inheritEnv[0]: must be a string, not true; put it in quotes"]),
+    ({"command": "x", "cwd": 5}, ["cwd: must be a string, not 5; put it in quotes"]),
+    ({"command": "x", "disabled": "true"}, ['disabled: must be true or false, not "true"']),
+    ({"command": "x", "scope": "user"}, ['scope: "user" is not valid; valid are host, shared, call']),
+    (
+        {"command": "x", "protocol": "2025-6-18"},
+        [f'protocol: "2025-6-18" is not valid; valid are {_VALID_PROTOCOLS}'],
+    ),
+    ({"command": "x", "protocol": 2025}, [f"protocol: 2025 is not valid; valid are {_VALID_PROTOCOLS}"]),
+    ({"command": "x", "protocol": ["auto"]}, [f"protocol: a list is not valid; valid are {_VALID_PROTOCOLS}"]),
+    ({"url": "example.com/mcp"}, [f"url: has no scheme; valid are {_VALID_SCHEMES}"]),
+    ({"url": "ftp://h/"}, [f'url: "ftp" is not a valid scheme; valid are {_VALID_SCHEMES}']),
+    ({"url": "http:///mcp"}, ["url: a http:// URL needs a host"]),
+    ({"url": "http://user:s3cret@[h/"}, ["url: is not a URL"]),
+    ({"url": "ws://h/#s3cret"}, ['url: a ws:// URL holds no fragment ("#" in it is written %23)']),
+    ({"url": "unix://"}, [f"url: a unix:// URL needs a path; {_VALID_UNIX}"]),
+    ({"url": "unix:///"}, [f"url: a unix:// URL needs a path; {_VALID_UNIX}"]),
+    ({"url": "unix://run/mcp.sock"}, [f"url: a unix:// URL has no host, so three slashes; {_VALID_UNIX}"]),
+    ({"url": "unix:///run/%00"}, [f"url: a unix:// URL must not hold a NUL character; {_VALID_UNIX}"]),
+    ({"url": "unix:///run/a?b"}, [f"url: a unix:// URL {_NO_QUERY}; {_VALID_UNIX}"]),
+    ({"url": "unix://user:s3cret@/run/a"}, [f"url: a unix:// URL {_NO_CREDENTIALS}; {_VALID_UNIX}"]),
+    ({"url": "tcp://h"}, [f"url: a tcp:// URL needs a port; {_VALID_TCP}"]),
+    ({"url": "tcp://h:0"}, [f"url: a tcp:// URL needs a port; {_VALID_TCP}"]),
+    ({"url": "tcp://:80"}, [f"url: a tcp:// URL needs a host; {_VALID_TCP}"]),
+    ({"url": "tcp://h:80/mcp"}, [f"url: a tcp:// URL has no path; {_VALID_TCP}"]),
+    ({"url": "tcp://h:80#s3cret"}, [f"url: a tcp:// URL {_NO_QUERY}; {_VALID_TCP}"]),
+    ({"url": "tcp://user@h:80"}, [f"url: a tcp:// URL {_NO_CREDENTIALS}; {_VALID_TCP}"]),
+    ({"url": "tls://h:80"}, [f'url: "tls" is not a valid scheme; valid are {_VALID_SCHEMES}']),
+    (
+        {"url": "tcp://h:80", "type": "http"},
+        ['url: tcp:// does not go with type "http"; valid is http:// or https://'],
+    ),
+    ({"url": "http://h/", "headers": "X: y"}, ["headers: must be an object of strings, not a string"]),
+    ({"url": "http://h/", "headers": {"a b": "x"}}, ['headers: "a b": not a valid name of an HTTP header']),
+    ({"url": "http://h/", "headers": {"X": "a\r\nY: b"}}, ["headers.X: must not hold a line break"]),
+    ({"url": "http://h/", "headers": {"X": "s3cret\n"}}, ["headers.X: must not hold a line break"]),
+    ({"url": "ws://h/", "headers": {"X": "s3\x1bcret"}}, ["headers.X: must not hold a control character"]),
+    ({"url": "https://h/", "headers": {"X": "\x7f"}}, ["headers.X: must not hold a control character"]),
+    ({"url": "http://h/", "headers": {"X": 1}}, ["headers.X: must be a string, not a number; put it in quotes"]),
+    (
+        {"url": "${NOPE:-HTTPS}://h/", "headers": {"Accept": "*/*", "TE": "trailers", "X": "y"}},
+        [f"headers.Accept: belongs to MCP {_NOT_SET}", f"headers.TE: belongs to HTTP {_NOT_SET}"],
+    ),
+    (
+        {"url": "wss://h/", "headers": {"Sec-WebSocket-Protocol": "mcp"}},
+        [f"headers.Sec-WebSocket-Protocol: belongs to the WebSocket handshake {_NOT_SET}"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("entry", "expected"), WRONG)
 def test_a_server_that_is_wrong(tmp_path: Path, entry: Any, expected: list[str]) -> None:
     assert problems(tmp_path, {"mcpServers": {"it": entry}}) == [f'server "it": {problem}' for problem in expected]
+
+
+_HTTP = ["Connection", "content-length", "Expect", "Keep-Alive", "Proxy-Connection", "TE", "Trailer",
+         "Transfer-Encoding", "UPGRADE"]  # fmt: skip
+_MCP = ["Accept", "Content-Type", "Content-Encoding", "Last-Event-ID", "MCP-Protocol-Version", "mcp-session-id",
+        "Mcp-Method", "Mcp-Name", "Mcp-Param-Region", "Mcp-"]  # fmt: skip
+_HANDSHAKE = ["Sec-WebSocket-Key", "sec-websocket-version", "Sec-WebSocket-Protocol", "Sec-WebSocket-Extensions"]
+
+
+@pytest.mark.parametrize(
+    ("schemes", "reserved", "owner"),
+    [
+        (("http", "https", "ws", "wss"), _HTTP, "HTTP"),
+        (("http", "https"), _MCP, "MCP"),
+        (("ws", "wss"), _HANDSHAKE, "the WebSocket handshake"),
+    ],
+)
+def test_headers_that_mcpx_says_itself(
+    tmp_path: Path, schemes: tuple[str, ...], reserved: list[str], owner: str
+) -> None:
+    for scheme in schemes:
+        entry = {"url": f"{scheme}://h/", "headers": dict.fromkeys(reserved, "s3cret")}
+        assert problems(tmp_path, {"mcpServers": {"it": entry}}) == [
+            f'server "it": headers.{name}: belongs to {owner} {_NOT_SET}' for name in reserved
+        ]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "name"),
+    [
+        *(("https", name) for name in ("Host", "Authorization", "Cookie", "User-Agent", "Origin", "Accept-Language",
+                                       "X-Mcp-Name", "McpToken", *_HANDSHAKE)),
+        *(("wss", name) for name in ("Host", "Authorization", "Origin", *_MCP)),
+    ],
+)  # fmt: skip
+def test_headers_that_are_the_user_s(tmp_path: Path, scheme: str, name: str) -> None:
+    loaded = read(tmp_path, {"mcpServers": {"it": {"url": f"{scheme}://h/", "headers": {name: "a\tb é"}}}})
+    assert loaded.settings.servers[0].headers == {name: "a\tb é"}
+    assert loaded.warnings == ()
+
+
+def test_headers_of_a_disabled_server(tmp_path: Path) -> None:
+    """Its URL is not expanded, so nothing is known of what goes with it."""
+    entry = {"url": "http://h/", "headers": {"Accept": "*/*"}, "disabled": True}
+    assert read(tmp_path, {"mcpServers": {"it": entry}}).disabled == ("it",)
 
 
 @pytest.mark.parametrize("url", ["http://h:99999/", "tcp://h:one", "ws://user:s3/cret@h/"])
