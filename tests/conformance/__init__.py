@@ -1,0 +1,1 @@
+"""The official conformance suite, through mcpx in both directions. See ``docs/conformance.md``."""
