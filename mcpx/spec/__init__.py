@@ -3,7 +3,8 @@
 ``revisions``, ``meta``, ``lists`` and ``levels`` name things; ``methods``, ``tables`` (the rows of ``fields``),
 ``capabilities`` and ``codes`` say since and until which revision each exists; ``carry`` says a payload in another
 revision, by ``plans`` worked out from the rows and by what ``restate`` and ``questions`` add to them; ``render`` prints
-it all. A date stands nowhere else in mcpx. The function ``carry`` is had from its module, which has the same name.
+it all; ``headers`` is what HTTP says beside the body. A date stands nowhere else in mcpx. The function ``carry`` is had
+from its module, which has the same name.
 """
 
 from __future__ import annotations

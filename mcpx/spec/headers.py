@@ -277,7 +277,7 @@ def _annotated(schema: Any) -> Iterator[tuple[tuple[str, ...] | None, dict[str, 
 
 def _declared(path: tuple[str, ...] | None, schema: dict[str, Any]) -> ParamHeader:
     name = schema[ANNOTATION]
-    shown = _shown(name) if isinstance(name, str) else "that is no string"
+    shown = _shown(name) if isinstance(name, str) else "(no string)"
     if not path:
         raise BadAnnotation(f"the {ANNOTATION} {shown} is on no property that `properties` alone leads to")
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):

@@ -1,4 +1,5 @@
-"""Bytes to JSON-RPC frames and back: the envelope, newline framing, and the correlation of request ids.
+"""Bytes to JSON-RPC frames and back: the envelope, newline framing, and the correlation of request ids; server-sent
+events (``sse``) and the values of HTTP headers (``headers``), each had from its module.
 
 No I/O, no clock and no randomness in here, and nothing of MCP but the rules that hold for every frame. Bytes and values
 go in, values and bytes come out; the rooms above move them.
