@@ -72,7 +72,7 @@ def install() -> Peers:
 
 
 def node_modules(name: str, pins: Path) -> Path:
-    """The ``node_modules`` of the ``package.json`` and its lock file in the folder ``pins``, made as ``install`` does."""
+    """The ``node_modules`` of the ``package.json`` and its lock file in the folder ``pins``; raises as ``install``."""
     return _environment(name, [pins / "package.json", pins / "package-lock.json"], _install_node) / "node_modules"
 
 
