@@ -1,0 +1,202 @@
+"""The answer to one HTTP/1 request: whole, as a stream of chunks, or the connection itself for another protocol."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from mcpx.errors import LocalProtocolError
+from mcpx.settings import KiB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpx.transports.http_parse import Head
+
+log = logging.getLogger("mcpx.http")
+
+PIECE = 64 * KiB  # bytes of one write, each of which has its own time: a slow client is no dead one
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+CLOSE = "Connection: close\r\n"
+KEEP = "Connection: keep-alive\r\n"
+CHUNKED = "Transfer-Encoding: chunked\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+_BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})  # RFC 9110 section 6.4.1
+_OURS = frozenset({"connection", "content-length", "transfer-encoding"})
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class Answer(NamedTuple):
+    """A whole answer."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = _NO_HEADERS
+
+
+def render_head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
+    """The head of an answer; ``framing`` is the lines that say where it ends.
+
+    Raises ``LocalProtocolError`` for what cannot be said in a header.
+    """
+    line = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"
+    fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if fields.count("\n") != len(headers) or fields.count("\r") != len(headers) or "\0" in fields:
+        raise LocalProtocolError("a header of an answer holds a line break or NUL")
+    for name in headers:
+        if name.lower() in _OURS:
+            raise LocalProtocolError(f"the server itself says {name}")
+    try:
+        return f"{line}{fields}{framing}\r\n".encode("latin-1")
+    except UnicodeEncodeError:
+        raise LocalProtocolError("a header of an answer holds a character that HTTP has no form for") from None
+
+
+class Outgoing:
+    """What goes out on a connection: one write after the other, each bounded in time."""
+
+    def __init__(self, stream: trio.abc.Stream, write_time: float) -> None:
+        self._stream = stream
+        self._write_time = write_time
+        self._turn = trio.Lock()
+        self.broken = False  # nothing can be written any more
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Write all of it. Raises ``trio.BrokenResourceError`` when the client has gone, or reads no more."""
+        try:
+            self._turn.acquire_nowait()
+        except trio.WouldBlock:
+            await self._turn.acquire()
+        try:
+            if self.broken:
+                raise trio.BrokenResourceError("the connection has ended")
+            self.broken = True  # until it is all out: whatever cuts a write off leaves the client amidst something
+            if len(data) <= PIECE:
+                await self._write_piece(data)
+            else:
+                with memoryview(data) as whole:
+                    for at in range(0, len(whole), PIECE):
+                        await self._write_piece(whole[at : at + PIECE])
+            self.broken = False
+        finally:
+            self._turn.release()
+
+    async def _write_piece(self, piece: bytes | bytearray | memoryview) -> None:
+        with trio.move_on_after(self._write_time) as scope:
+            try:
+                await self._stream.send_all(piece)
+            except trio.ClosedResourceError:
+                raise trio.BrokenResourceError("the connection has been closed") from None
+        if scope.cancelled_caught:
+            log.debug("A client does not read: nothing could be written for %g s", self._write_time)
+            raise trio.BrokenResourceError("the client does not read")
+
+
+class HttpResponse:
+    """What the handler of a request answers with. Any of its tasks may write, and whole chunks never mix.
+
+    Everything raises ``LocalProtocolError`` where an answer is begun a second time, or goes on that was not begun.
+    """
+
+    __slots__ = (
+        "_close",
+        "_head",
+        "_outgoing",
+        "_stop",
+        "_streaming",
+        "_take_over",
+        "persistent",
+        "started",
+        "upgraded",
+    )
+
+    def __init__(
+        self, outgoing: Outgoing, head: Head, take_over: Callable[[], trio.abc.Stream], *, stop: trio.Event, close: bool
+    ) -> None:
+        self._outgoing = outgoing
+        self._head = head
+        self._take_over = take_over
+        self._stop = stop  # from then on an answer is the last one on its connection
+        self._close = close  # this one is in any case
+        self._streaming = False
+        self.started = False
+        self.persistent = False  # the connection can be used for another request
+        self.upgraded = False
+
+    async def send(self, status: int, body: bytes = b"", headers: Mapping[str, str] = _NO_HEADERS) -> None:
+        """Send a whole answer. Raises ``trio.BrokenResourceError`` when the client has gone."""
+        if status in _BODILESS:
+            if body:
+                raise LocalProtocolError(f"an answer with status {status} has no body")
+            framing = ""
+        else:
+            framing = f"Content-Length: {len(body)}\r\n"
+        self._begin(status)
+        head = render_head(status, headers, framing + self._persistence())
+        if not body or self._head.request.method == "HEAD":
+            await self._outgoing.write(head)
+        elif len(body) <= PIECE:
+            await self._outgoing.write(head + body)
+        else:
+            await self._outgoing.write(head)
+            await self._outgoing.write(body)
+
+    async def open_stream(self, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+        """Send the head of an answer whose body follows by ``write``, and ends when the handler returns.
+
+        Raises ``trio.BrokenResourceError`` when the client has gone.
+        """
+        if status in _BODILESS:
+            raise LocalProtocolError(f"an answer with status {status} has no body")
+        self._begin(status)
+        self._streaming = True
+        chunked = self._head.version != "1.0"
+        if not chunked:
+            self._close = True  # which is what ends the body then, RFC 9112 section 6.3
+        await self._outgoing.write(render_head(status, headers, (CHUNKED if chunked else "") + self._persistence()))
+
+    async def write(self, data: bytes) -> None:
+        """Send more of the body. Raises ``trio.BrokenResourceError`` when the client has gone, or reads no more."""
+        if not self._streaming:
+            raise LocalProtocolError("no stream is open")
+        if not data or self._head.request.method == "HEAD":
+            await trio.lowlevel.checkpoint()
+        elif self._head.version == "1.0":
+            await self._outgoing.write(data)
+        else:
+            await self._outgoing.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def upgrade(self) -> trio.abc.Stream:
+        """Take the connection over for another protocol: a stream that begins with the head of the request.
+
+        Behind it comes whatever the client sent since. Until the handler returns, which closes it, the stream is the
+        handler's: a client that hangs up is the end of the stream and cancels nothing any more.
+        """
+        self._begin(HTTPStatus.SWITCHING_PROTOCOLS)
+        self.upgraded = True
+        return self._take_over()
+
+    async def finish(self) -> None:
+        """End what ``open_stream`` began. Raises ``trio.BrokenResourceError`` when the client has gone."""
+        if self._streaming and self._head.version != "1.0" and self._head.request.method != "HEAD":
+            await self._outgoing.write(LAST_CHUNK)
+
+    def _begin(self, status: int) -> None:
+        if self.started:
+            raise LocalProtocolError("a request is answered once")
+        if status < HTTPStatus.OK and status != HTTPStatus.SWITCHING_PROTOCOLS:
+            raise LocalProtocolError(f"{status} is no status of a final answer")
+        self.started = True
+
+    def _persistence(self) -> str:
+        """The line that says whether the connection lives on, which is settled now."""
+        self.persistent = self._head.keep_alive and not self._close and not self._stop.is_set()
+        if not self.persistent:
+            return CLOSE
+        return KEEP if self._head.version == "1.0" else ""
