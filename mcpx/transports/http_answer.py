@@ -111,6 +111,7 @@ class HttpResponse:
         "_stop",
         "_streaming",
         "_take_over",
+        "common_headers",
         "persistent",
         "started",
         "upgraded",
@@ -125,6 +126,7 @@ class HttpResponse:
         self._stop = stop  # from then on an answer is the last one on its connection
         self._close = close  # this one is in any case
         self._streaming = False
+        self.common_headers = _NO_HEADERS  # said with the answer, whatever it is
         self.started = False
         self.persistent = False  # the connection can be used for another request
         self.upgraded = False
@@ -138,7 +140,7 @@ class HttpResponse:
         else:
             framing = f"Content-Length: {len(body)}\r\n"
         self._begin(status)
-        head = render_head(status, headers, framing + self._persistence())
+        head = self._render(status, headers, framing)
         if not body or self._head.request.method == "HEAD":
             await self._outgoing.write(head)
         elif len(body) <= PIECE:
@@ -159,7 +161,7 @@ class HttpResponse:
         chunked = self._head.version != "1.0"
         if not chunked:
             self._close = True  # which is what ends the body then, RFC 9112 section 6.3
-        await self._outgoing.write(render_head(status, headers, (CHUNKED if chunked else "") + self._persistence()))
+        await self._outgoing.write(self._render(status, headers, CHUNKED if chunked else ""))
 
     async def write(self, data: bytes) -> None:
         """Send more of the body. Raises ``trio.BrokenResourceError`` when the client has gone, or reads no more."""
@@ -193,6 +195,10 @@ class HttpResponse:
         if status < HTTPStatus.OK and status != HTTPStatus.SWITCHING_PROTOCOLS:
             raise LocalProtocolError(f"{status} is no status of a final answer")
         self.started = True
+
+    def _render(self, status: int, headers: Mapping[str, str], framing: str) -> bytes:
+        said = {**self.common_headers, **headers} if self.common_headers else headers
+        return render_head(status, said, framing + self._persistence())
 
     def _persistence(self) -> str:
         """The line that says whether the connection lives on, which is settled now."""
