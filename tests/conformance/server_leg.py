@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import socket
+import subprocess
 import sys
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -13,7 +15,10 @@ from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from tests.conformance import suite
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
+
+    Outcomes = dict[str, suite.Outcome]
 
 REVISIONS = (LATEST_LEGACY, LATEST_MODERN)
 TRANSPORTS = ("stdio", "http")
@@ -43,37 +48,54 @@ class NeverListened(Exception):
     """A program that was to listen ended, or did not in time."""
 
 
-async def run_cell(cell: Cell, folder: Path, only: str | None = None) -> dict[str, suite.Outcome]:
+async def run_cell(cell: Cell, folder: Path) -> Outcomes:
     """Run one cell, with all that belongs to it in ``folder``, and return its outcomes by scenario.
 
-    With ``only`` it is that scenario alone. Raises ``NeverListened`` and ``trio.TooSlowError``.
+    Raises ``NeverListened`` and ``trio.TooSlowError``.
     """
     with trio.fail_after(LEG_LIMIT):
         if cell.transport == "stdio":
-            return await _run(cell, folder, ["--", *_fixture(cell)], only)
-        command = [*_fixture(cell), "--http", "127.0.0.1:0"]
-        async with suite.started(command, folder / "fixture.log", stdout=-1) as fixture:
-            return await _run(cell, folder, [await _first_line(fixture, folder / "fixture.log")], only)
+            return await _through_mcpx(cell, folder, ["--", *_fixture(cell.fixture)])
+        async with _fixture_over_http(cell.fixture, folder) as url:
+            return await _through_mcpx(cell, folder, [url])
 
 
-def _fixture(cell: Cell) -> list[str]:
-    return [sys.executable, "-m", "tests.conformance.fixture", cell.fixture]
+async def run_directly(revision: str, folder: Path) -> Outcomes:
+    """Run the suite in front of the fixture itself, which shows what is there to be passed on.
+
+    Raises as ``run_cell`` does.
+    """
+    with trio.fail_after(LEG_LIMIT):
+        async with _fixture_over_http(revision, folder) as url:
+            return await _suite(url, revision, folder)
 
 
-async def _run(cell: Cell, folder: Path, upstream: list[str], only: str | None) -> dict[str, suite.Outcome]:
+def _fixture(revision: str) -> list[str]:
+    return [sys.executable, "-m", "tests.conformance.fixture", revision]
+
+
+@asynccontextmanager
+async def _fixture_over_http(revision: str, folder: Path) -> AsyncIterator[str]:
+    """The URL of the fixture, which runs while entered."""
+    log = folder / "fixture.log"
+    command = [*_fixture(revision), "--http", "127.0.0.1:0"]
+    async with suite.started(command, log, stdout=subprocess.PIPE) as fixture:
+        yield await _first_line(fixture, log)
+
+
+async def _through_mcpx(cell: Cell, folder: Path, upstream: list[str]) -> Outcomes:
     port = _free_port()
-    own = {f"XDG_{kind}_HOME": str(folder / "home") for kind in ("CONFIG", "STATE", "DATA", "CACHE")}
+    home = str(folder / "home")
+    own = {f"XDG_{kind}_HOME": home for kind in ("CONFIG", "STATE", "DATA", "CACHE")}
     log = folder / "mcpx.log"
     command = [sys.executable, "-m", "mcpx", "serve", "--http", f"127.0.0.1:{port}", *upstream]
-    async with suite.started(command, log, {**own, "HOME": str(folder / "home")}) as mcpx:
+    async with suite.started(command, log, {**own, "HOME": home}) as mcpx:
         await _listening(mcpx, port, log)
-        selection = (
-            ["--requirements", cell.requirements]
-            if only is None
-            else ["--scenario", only, "--spec-version", cell.requirements, "--force"]
-        )
-        arguments = ["server", "--url", f"http://127.0.0.1:{port}/mcp", *selection]
-        await suite.run(arguments, folder)
+        return await _suite(f"http://127.0.0.1:{port}/mcp", cell.requirements, folder)
+
+
+async def _suite(url: str, revision: str, folder: Path) -> Outcomes:
+    await suite.run(["server", "--url", url, "--requirements", revision], folder)
     return suite.results(folder, "server-")
 
 

@@ -37,7 +37,10 @@ class Check(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a scenario came to."""
+    """What a scenario came to.
+
+    A server that is not there fails no check of three scenarios, which then warn: so warnings are looked at as well.
+    """
 
     checks: tuple[Check, ...]
 

@@ -1,0 +1,88 @@
+"""The official suite through mcpx comes out as ``expected.py`` and ``docs/conformance.md`` say, check by check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conformance import client_leg, server_leg, suite
+from tests.conformance.expected import ANY, CAUSES, CLIENT_LEG, DIRECTLY, SERVER_LEG, Short, in_cell
+from tests.conformance.page import PAGE, rendered
+from tests.conformance.server_leg import CELLS, REVISIONS, Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+# What did not pass: a scenario, one of its checks, and whether it failed or warned.
+Found = set[tuple[str, str, str]]
+
+
+def _found(outcomes: Mapping[str, suite.Outcome], loose: Iterable[Short]) -> Found:
+    """What did not pass; of the scenarios in ``loose`` only that they did not."""
+    opaque = {short.scenario for short in loose if short.failing == (ANY,)}
+    found: Found = set()
+    for name, outcome in outcomes.items():
+        if name in opaque or not outcome.checks:
+            if outcome.failed:
+                found.add((name, ANY, "FAILURE"))
+            continue
+        for status in ("FAILURE", "WARNING"):
+            found |= {(name, check.id, status) for check in outcome.of(status)}
+    return found
+
+
+def _expected(shorts: Iterable[Short]) -> Found:
+    found: Found = set()
+    for short in shorts:
+        found |= {(short.scenario, check, "FAILURE") for check in short.failing}
+        found |= {(short.scenario, check, "WARNING") for check in short.warning}
+    return found
+
+
+def _assert_as_expected(outcomes: Mapping[str, suite.Outcome], shorts: tuple[Short, ...], names: Iterable[str]) -> None:
+    assert set(outcomes) == set(names), "not every scenario was run"
+    found, expected = _found(outcomes, shorts), _expected(shorts)
+    assert not found - expected, "these no longer pass"
+    assert not expected - found, "these pass now: take them out of expected.py, and make docs/conformance.md anew"
+
+
+@pytest.mark.deadline(server_leg.LEG_LIMIT)
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_the_fixture_has_what_the_suite_asks_for(revision: str, tmp_path: Path) -> None:
+    wanted = suite.requirements(revision)
+    outcomes = await server_leg.run_directly(revision, tmp_path)
+    _assert_as_expected(outcomes, DIRECTLY[revision], wanted.server + wanted.server_unscored)
+
+
+@pytest.mark.deadline(server_leg.LEG_LIMIT)
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+async def test_server_leg(cell: Cell, tmp_path: Path) -> None:
+    wanted = suite.requirements(cell.requirements)
+    outcomes = await server_leg.run_cell(cell, tmp_path)
+    _assert_as_expected(outcomes, in_cell(cell), wanted.server + wanted.server_unscored)
+
+
+@pytest.mark.deadline(10 * client_leg.SCENARIO_LIMIT)
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_client_leg(revision: str, tmp_path: Path) -> None:
+    names = client_leg.scenarios(revision)
+    outcomes = {name: await client_leg.run_scenario(name, revision, tmp_path / name) for name in names}
+    _assert_as_expected(outcomes, CLIENT_LEG[revision], names)
+
+
+def test_the_page_says_what_is_expected() -> None:
+    page = PAGE.read_text()
+    assert rendered(page) == page, "python -m tests.conformance.page makes its tables anew"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_is_expected_to_fail_exists_and_has_a_cause(revision: str) -> None:
+    wanted = suite.requirements(revision)
+    server, client = wanted.server + wanted.server_unscored, client_leg.scenarios(revision)
+    shorts = [*SERVER_LEG[revision], *CLIENT_LEG[revision], *DIRECTLY[revision]]
+    assert {short.scenario for short in SERVER_LEG[revision] + DIRECTLY[revision]} <= set(server)
+    assert {short.scenario for short in CLIENT_LEG[revision]} <= set(client)
+    assert {short.cause for short in shorts} <= set(CAUSES)
+    assert all(short.failing or short.warning for short in shorts)
