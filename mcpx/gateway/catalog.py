@@ -7,6 +7,7 @@ more look. A list waits a bounded time for slow servers; who comes late is annou
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
@@ -16,14 +17,16 @@ from msgspec import Raw
 from mcpx.errors import RpcError, UpstreamError, UpstreamGone, UpstreamStartError
 from mcpx.gateway.name_table import Clash, NameTable, Owner
 from mcpx.gateway.uris import own_name, public_item
+from mcpx.spec.headers import ANNOTATION, BadAnnotation, declared_params
 from mcpx.spec.lists import LISTINGS
 from mcpx.spec.mend import mend
 from mcpx.wire import frames
 from mcpx.wire.raws import elements_of, members_of, string_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from mcpx.spec.headers import ParamHeader
     from mcpx.spec.lists import ChangeKind, Listing, ListKind
     from mcpx.upstream.call import Asker
     from mcpx.upstream.session import Session
@@ -57,6 +60,7 @@ class Shelf(msgspec.Struct, frozen=True, eq=False):
     expires: float  # on Trio's clock; infinite where the server tells its changes, the past where it said nothing
     cache_scope: Literal["public", "private"]
     ttl_given: bool = False
+    mirrored: Mapping[str, tuple[ParamHeader, ...]] = {}  # of tools: own name to the parameters that headers repeat
 
 
 class _Page(NamedTuple):
@@ -124,6 +128,13 @@ class Catalog:
         wanted = set(servers)
         entries = [self._entry(one, kind, asker) for one in self._supervisors if one.name in wanted]
         await self._refresh_all([entry for entry in entries if not entry.is_fresh()])
+
+    async def mirrored(self, owner: Owner, asker: Asker) -> tuple[ParamHeader, ...]:
+        """The parameters of a tool that headers repeat; none where its server's list cannot be had."""
+        entry = self._entry(self._by_name(owner.server), "tools", asker)
+        if entry.shelf is None:
+            await self._refresh_all([entry])
+        return () if entry.shelf is None else entry.shelf.mirrored.get(owner.name, ())
 
     def is_shown(self, kind: ListKind, server: str, item: Item) -> bool:
         """Whether hosts may see an item: a name that several servers offer is nobody's."""
@@ -277,6 +288,7 @@ class Catalog:
             float("inf") if told_of_changes else min(lifetimes, default=float("inf")),
             "public" if scopes == {True} else "private",
             given,
+            _mirrored(items.values()) if entry.kind == "tools" else {},
         )
 
     def _index(self, entry: _Entry, shelf: Shelf) -> None:
@@ -338,6 +350,19 @@ def _read_page(server: str, listing: Listing, payload: Raw, items: dict[str, Ite
         _ttl(members.get("ttlMs")),
         string_of(members.get("cacheScope")) == "public",
     )
+
+
+def _mirrored(tools: Iterable[Item]) -> dict[str, tuple[ParamHeader, ...]]:
+    """What ``x-mcp-header`` says in tools' schemas. A schema that breaks its rules is one that every client refuses."""
+    found: dict[str, tuple[ParamHeader, ...]] = {}
+    for tool in tools:
+        schema = (members_of(tool.raw) or {}).get("inputSchema") if ANNOTATION.encode() in bytes(tool.raw) else None
+        if schema is None:
+            continue
+        with suppress(BadAnnotation):
+            if declared := declared_params(schema):
+                found[tool.own] = declared
+    return found
 
 
 def _ttl(raw: Raw | None) -> float:

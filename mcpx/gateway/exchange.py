@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from mcpx.errors import RpcError, UnknownItem, UpstreamError
+from mcpx.gateway.name_table import Owner
 from mcpx.gateway.templates import match_template
 from mcpx.gateway.uris import rewrite_result_uris, split_uri
 from mcpx.names import candidates
@@ -61,7 +62,7 @@ class Router:
     async def by_name(self, request: Request, kind: ListKind) -> Target:
         """``tools/call`` and ``prompts/get``: the item is in ``name``."""
         public = _text(request.params, "name")
-        server, own = await self._owner(kind, public, request.asker)
+        server, own = await self.owner(kind, public, request.asker)
         return Target(self._supervisors[server], {**request.params, "name": frames.to_raw(own)})
 
     async def by_uri(self, request: Request, kind: ListKind) -> Target:
@@ -79,14 +80,16 @@ class Router:
             server, own = await self._uri_owner(_text(reference, "uri"), request.asker)
             reference["uri"] = frames.to_raw(own)
         else:
-            server, own = await self._owner("prompts", _text(reference, "name"), request.asker)
+            server, own = await self.owner("prompts", _text(reference, "name"), request.asker)
             reference["name"] = frames.to_raw(own)
         return Target(self._supervisors[server], {**request.params, "ref": frames.to_raw(reference)})
 
-    async def _owner(self, kind: ListKind, public: str, asker: Asker) -> tuple[str, str]:
+    async def owner(self, kind: ListKind, public: str, asker: Asker) -> Owner:
         """Who has a name, and what it is called there; looks at the servers that could have it where nobody is known
-        to.
+        to. Raises as ``find`` does.
         """
+        if self._only is not None:
+            return Owner(self._only.name, public)
         names = self._catalog.names
         owner = names.find(kind, public)
         if owner is None:

@@ -11,7 +11,7 @@ import trio
 from msgspec import Raw
 
 from mcpx import __version__
-from mcpx.errors import UpstreamError
+from mcpx.errors import UnknownItem, UpstreamError
 from mcpx.gateway import cursors
 from mcpx.gateway.catalog import NOT_YET, Catalog
 from mcpx.gateway.exchange import Exchange, Router
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mcpx.gateway.catalog import Shelf
     from mcpx.settings import Settings
+    from mcpx.spec.headers import ParamHeader
     from mcpx.spec.lists import ChangeKind, ListKind
     from mcpx.transports.ladder import ExitPlan
     from mcpx.upstream.call import Foreign, News
@@ -133,6 +134,18 @@ class Gateway:
                 part = parts[shelf.server] = Part(shelf.server, shelf.revision, [])
             part.items.append(item.raw)
         return Page(list(parts.values()), page.next_cursor, _remaining_ms(shelves), _scope(shelves))
+
+    async def mirrored(self, tool: str, asker: Asker) -> tuple[ParamHeader, ...]:
+        """The parameters of a tool, by its public name, that a modern host over HTTP repeats in headers.
+
+        As ``x-mcp-header`` in the tool's schema has it (2026-07-28 server/tools). None for a tool that nobody offers,
+        or whose server cannot be asked: what is wrong then is told by the call itself.
+        """
+        try:
+            owner = await self._router.owner("tools", tool, asker)
+        except (UnknownItem, UpstreamError):
+            return ()
+        return await self._catalog.mirrored(owner, asker)
 
     @contextmanager
     def watch(self, asker: Asker, notify: Callable[[News], None]) -> Generator[None]:

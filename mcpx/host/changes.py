@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import trio
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mcpx.gateway.gateway import Gateway
     from mcpx.host.inbound import Handshake
     from mcpx.spec.lists import ChangeKind
-    from mcpx.transports.channel import Channel
     from mcpx.upstream.call import News
 
 # Foreign notifications kept for a host that is slow to read; beyond it the oldest are dropped, as nobody knows what
@@ -30,13 +29,21 @@ MAX_FOREIGN = 256
 _NOTIFICATIONS: dict[ChangeKind, bytes] = {kind: encode(notification(method)) for kind, method in LIST_CHANGED.items()}
 
 
+class Way(Protocol):
+    """The way to a host, as ``Channel`` has it."""
+
+    async def send(self, message: bytes) -> None: ...
+
+    async def flush(self) -> None: ...
+
+
 class ChangeRelay:
     """What has changed and was not yet said to one host: a set and no queue, so a slow host costs no memory.
 
     A context manager, whose end is the end of the watch on the gateway; ``run`` does the sending meanwhile.
     """
 
-    def __init__(self, gateway: Gateway, channel: Channel) -> None:
+    def __init__(self, gateway: Gateway, channel: Way) -> None:
         self._gateway = gateway
         self._channel = channel
         self._watch = ExitStack()

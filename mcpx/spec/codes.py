@@ -52,6 +52,17 @@ CODES: tuple[Code, ...] = (
 )
 
 
+# The HTTP status of a modern answer that is one of these errors; of any other, a matter of what befell the request.
+# (2026-07-28 basic/transports/streamable-http, Protocol Version Header and Server Validation; basic/index, Per-request
+# protocol fields.)
+STATUS: dict[int | None, int] = {
+    METHOD_NOT_FOUND: 404,
+    HEADER_MISMATCH: 400,
+    MISSING_CLIENT_CAPABILITY: 400,
+    UNSUPPORTED_VERSION: 400,
+}
+
+
 def unknown_item(kind: str, revision: str) -> int:
     """The code that says that a tool, prompt or resource (``kind``) does not exist."""
     return RESOURCE_NOT_FOUND if kind == "resource" and not is_modern(revision) else INVALID_PARAMS

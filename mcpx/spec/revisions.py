@@ -26,6 +26,14 @@ BATCHING: frozenset[str] = frozenset({V2025_03_26})
 IDLESS_ERRORS: frozenset[str] = frozenset({V2025_11_25, V2026_07_28})
 # The revision of requests on a byte stream that come before any handshake and bring no version of their own (LV-10).
 ASSUMED_ON_STREAMS = V2024_11_05
+# The same over HTTP, where no header names a version (2025-06-18 to 2026-07-28, Protocol Version Header).
+ASSUMED_ON_HTTP = V2025_03_26
+# Revisions whose clients reconnect to a stream that the server has closed, after a priming event and a delay that it
+# told (2025-11-25 basic/transports, Sending Messages); older clients break on the empty event.
+POLLING: frozenset[str] = frozenset({V2025_11_25})
+# Revisions whose requests over HTTP name the revision in a header: a legacy client after its handshake (2025-06-18
+# basic/transports, Protocol Version Header), a modern one always.
+VERSION_HEADER: frozenset[str] = frozenset({V2025_06_18, V2025_11_25, V2026_07_28})
 
 Era = Literal["legacy", "modern"]
 

@@ -1,0 +1,173 @@
+"""The answer to one HTTP request of MCP: one JSON body, or a stream of events once there is more to say.
+
+(2026-07-28 basic/transports/streamable-http, Receiving Messages; 2025-03-26 to 2025-11-25 basic/transports, Sending
+Messages to the Server.)
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import trio
+
+from mcpx.transports.crew import open_crew
+from mcpx.wire.headers import accepts
+from mcpx.wire.sse import COMMENT
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+
+    from mcpx.transports.http_server import HttpResponse
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+JSON_HEADERS: Mapping[str, str] = {"Content-Type": JSON}
+# Nobody on the way may keep an event back, or answer with an old one.
+EVENT_HEADERS: Mapping[str, str] = {
+    "Content-Type": EVENTS,
+    "Cache-Control": "no-cache, no-transform",
+    "X-Accel-Buffering": "no",
+}
+
+TICK = 1.0  # seconds between two looks at who has been quiet for too long
+# An answer that is not there after so many seconds becomes a stream, so that nobody on the way ends a quiet connection.
+STREAM_AFTER = 1.0
+
+
+class Reply:
+    """What is said to one POST or GET.
+
+    ``accept`` is its ``Accept`` header. ``begin`` is called where this becomes a stream, and gives what that begins
+    with.
+    """
+
+    def __init__(self, response: HttpResponse, accept: str | None, begin: Callable[[], bytes] = bytes) -> None:
+        self._response = response
+        self._begin = begin
+        self._streams = accepts(accept, EVENTS)
+        self._json = accepts(accept, JSON)
+        self._opened = False
+        self._closed = False
+        self._beating = False
+        self._lock = trio.Lock()  # one write at a time, and none after the last
+        self._quiet_since = trio.current_time()
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether the client takes an answer in one of the two forms."""
+        return self._streams or self._json
+
+    @property
+    def streams(self) -> bool:
+        """Whether the client takes a stream."""
+        return self._streams
+
+    async def open(self) -> None:
+        """Begin the stream at once."""
+        async with self._lock:
+            await self._write(COMMENT)
+
+    async def say(self, event: bytes) -> None:
+        """Write an event; a client that takes no streams goes without, and one that has gone hears nothing."""
+        if self._streams:
+            async with self._lock:
+                await self._write(event)
+
+    async def finish(self, message: bytes, event: bytes, status: int = 200, headers: Mapping[str, str] = {}) -> None:
+        """Say the last thing: ``message`` as a JSON body, or ``event`` where a stream is open or asked for."""
+        async with self._lock:
+            self._closed = True
+            if self._opened or not self._json:
+                await self._write(event)
+            else:
+                await self._send(status, message, {**JSON_HEADERS, **headers})
+
+    async def pause(self, event: bytes) -> None:
+        """Say an event, and no more on this connection; the client is to come back."""
+        async with self._lock:
+            self._closed = True
+            await self._write(event)
+
+    async def finish_empty(self) -> None:
+        """There is nothing to say, as the request was cancelled: a stream without a message, where one can be had."""
+        async with self._lock:
+            self._closed = True
+            if self._opened:
+                return
+            if self._streams:
+                await self._write(COMMENT)
+            else:
+                await self._send(202, b"", {})
+
+    def is_due(self, now: float, keep_alive: float) -> bool:
+        """Whether it has been quiet for so long that something must be said to keep the connection."""
+        if not self._streams or self._closed or self._beating:
+            return False
+        return now - self._quiet_since >= (keep_alive if self._opened else min(STREAM_AFTER, keep_alive))
+
+    async def beat(self) -> None:
+        """Say nothing, in so many words."""
+        self._beating = True
+        try:
+            async with self._lock:
+                if not self._closed:
+                    await self._write(COMMENT)
+        finally:
+            self._beating = False
+
+    async def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        with suppress(trio.BrokenResourceError):  # the client has gone: whoever watches the connection ends this
+            await self._response.send(status, body, headers)
+
+    async def _write(self, data: bytes) -> None:
+        self._quiet_since = trio.current_time()
+        try:
+            if not self._opened:
+                self._opened = True
+                await self._response.open_stream(200, EVENT_HEADERS)
+                data = self._begin() + data
+            await self._response.write(data)
+        except trio.BrokenResourceError:
+            self._streams = False  # likewise
+
+
+class Pulse:
+    """Keeps quiet streams alive. Open it with ``open_pulse``."""
+
+    def __init__(self, nursery: trio.Nursery, keep_alive: float) -> None:
+        self._nursery = nursery
+        self._keep_alive = keep_alive
+        self._replies: dict[Reply, None] = {}
+        self._some = trio.Event()
+
+    @contextmanager
+    def keeping(self, reply: Reply) -> Generator[None]:
+        """Keep this one alive while entered."""
+        self._replies[reply] = None
+        self._some.set()
+        try:
+            yield
+        finally:
+            del self._replies[reply]
+
+    async def run(self) -> None:
+        """Look at them all, now and then, while there are any. A client that does not read holds up its own alone."""
+        while True:
+            await self._some.wait()
+            await trio.sleep(TICK)
+            now = trio.current_time()
+            for reply in self._replies:
+                if reply.is_due(now, self._keep_alive):
+                    self._nursery.start_soon(reply.beat)
+            if not self._replies:
+                self._some = trio.Event()
+
+
+@asynccontextmanager
+async def open_pulse(keep_alive: float) -> AsyncGenerator[Pulse]:
+    """Open what keeps streams alive: a comment after the first second, and one whenever ``keep_alive`` seconds pass."""
+    async with open_crew() as crew:
+        pulse = Pulse(crew, keep_alive)
+        crew.start_soon(pulse.run)
+        yield pulse

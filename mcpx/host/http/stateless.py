@@ -1,0 +1,176 @@
+"""POSTs that stand alone: those of the modern era, and of legacy hosts that opened no session.
+
+Such a request lives in the task of its POST, so its client's hanging up cancels it. (2026-07-28
+basic/transports/streamable-http, Cancellation.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from mcpx.errors import McpxError, RemoteProtocolError, RpcError
+from mcpx.host.conversation import Conversation, Slot
+from mcpx.host.eras import Envelopes
+from mcpx.host.http.exchanges import answer_all, answer_one, send_refusals, take_body
+from mcpx.host.http.reply import JSON_HEADERS, Reply
+from mcpx.spec import meta
+from mcpx.spec.codes import HEADER_MISMATCH, STATUS, UNSUPPORTED_VERSION
+from mcpx.spec.headers import MCP_PROTOCOL_VERSION, check_headers, check_params
+from mcpx.spec.revisions import ASSUMED_ON_HTTP, SUPPORTED, is_modern
+from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, decode_frame
+from mcpx.wire.lines import one_line
+from mcpx.wire.raws import members_of, string_of
+from mcpx.wire.sse import encode_event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from msgspec import Raw
+
+    from mcpx.host.answer import Answer
+    from mcpx.host.http.exchanges import Owed
+    from mcpx.host.http.reply import Pulse
+    from mcpx.host.inbound import Handshake, Inbound, Notify
+    from mcpx.host.service import Service
+    from mcpx.transports.http_server import HttpRequest, HttpResponse
+
+# The HTTP status of a request that was not let in; 400 for any other code. The internal one: mcpx is stopping.
+_REFUSED = {**STATUS, INTERNAL_ERROR: 503}
+
+
+class Stateless:
+    """Serves such POSTs, each as a conversation of its own: clients number from 0 (LV-37)."""
+
+    def __init__(self, service: Service, pulse: Pulse, owed: Owed) -> None:
+        self.stopping = False
+        self._service = service
+        self._pulse = pulse
+        self._owed = owed
+        self._envelopes = Envelopes()
+
+    async def modern(self, request: HttpRequest, response: HttpResponse) -> None:
+        """A POST of the modern era: one request or notification, whose headers say what its body does."""
+        with self._converse(request, ASSUMED_ON_HTTP, 1) as conversation:
+            taken = conversation.take(request.body)
+            if taken is None:
+                await response.send(202)
+                return
+            if isinstance(taken, Slot):
+                refusal = await self._check(conversation, taken, request.headers)
+                if refusal is None:
+                    await self._answer(conversation, taken, request, response)
+                    return
+            else:
+                refusal = _mismatch(conversation, request) or taken
+            await response.send(_REFUSED.get(refusal.code, 400), refusal.data, JSON_HEADERS)
+
+    async def legacy(self, request: HttpRequest, response: HttpResponse) -> None:
+        """A POST of a legacy host without a session (LV-10)."""
+        assumed = request.headers.get(MCP_PROTOCOL_VERSION, ASSUMED_ON_HTTP)
+        limit = self._service.gateway.settings.limits.max_in_flight
+        with self._converse(request, assumed, limit) as conversation:
+            taken = take_body(conversation, request.body)
+            if not taken.slots:
+                await send_refusals(response, taken)
+                return
+            reply = Reply(response, request.headers.get("accept"))
+            with self._pulse.keeping(reply):
+                message = await answer_all(conversation, taken, _notify(reply), self._owed)
+                if message is None:
+                    await reply.finish_empty()
+                else:
+                    await reply.finish(message, encode_event(one_line(message)))
+
+    def _converse(self, request: HttpRequest, assumed: str, limit: int) -> Conversation:
+        conversation = Conversation(
+            self._service,
+            f"http {request.peer}",
+            "http",
+            assumed=assumed,
+            limit=limit,
+            handshaken=_ignore,
+            envelopes=self._envelopes,
+        )
+        conversation.stopping = self.stopping
+        return conversation
+
+    async def _check(self, conversation: Conversation, slot: Slot, headers: Mapping[str, str]) -> Answer | None:
+        """Hold the headers against the body; a request that is refused has ended.
+
+        (2026-07-28 basic/transports/streamable-http, Server Validation.)
+        """
+        inbound = slot.inbound
+        try:
+            if not inbound.modern:
+                raise _no_envelope(inbound, headers[MCP_PROTOCOL_VERSION])
+            check_headers(headers, inbound.method, inbound.params, inbound.revision)
+            if inbound.method == "tools/call" and (name := string_of(inbound.params.get("name"))) is not None:
+                mirrored = await self._service.gateway.mirrored(name, inbound.asker)
+                check_params(headers, mirrored, inbound.params.get("arguments"))
+        except McpxError as error:
+            conversation.end(slot)
+            return conversation.refusal(slot.id, error, inbound.method)
+        except BaseException:
+            conversation.end(slot)
+            raise
+        return None
+
+    async def _answer(
+        self, conversation: Conversation, slot: Slot, request: HttpRequest, response: HttpResponse
+    ) -> None:
+        reply = Reply(response, request.headers.get("accept"))
+        with self._pulse.keeping(reply):
+            answer = await answer_one(conversation, slot, _notify(reply), self._owed)
+            assert answer is not None  # in this conversation nobody can cancel it
+            status = 200 if answer.code is None else STATUS.get(answer.code, 200)
+            await reply.finish(answer.data, encode_event(one_line(answer.data)), status)
+
+
+def _notify(reply: Reply) -> Notify:
+    async def notify(message: bytes) -> None:
+        await reply.say(encode_event(one_line(message)))
+
+    return notify
+
+
+def _ignore(handshake: Handshake) -> None:
+    """Nothing can be said unasked to a host without a session."""
+
+
+def _no_envelope(inbound: Inbound, version: str) -> McpxError:
+    """The header says that a request is modern, and its body does not."""
+    if not is_modern(version):
+        return RpcError(
+            UNSUPPORTED_VERSION,
+            f"Unsupported protocol version: {version}",
+            {"supported": SUPPORTED, "requested": version},
+        )
+    if inbound.method == "initialize":
+        return RemoteProtocolError(METHOD_NOT_FOUND, "Method not found: initialize")
+    return RemoteProtocolError(INVALID_PARAMS, f"Invalid params: _meta lacks {meta.PROTOCOL_VERSION}")
+
+
+def body_version(body: bytes) -> tuple[Raw | None, str | None]:
+    """The request id of a body, and the version that its metadata names, as far as it has them."""
+    try:
+        frame = decode_frame(body)
+    except RemoteProtocolError as error:
+        return error.id, None
+    params = members_of(None if frame.params is UNSET else frame.params) or {}
+    named = (members_of(params.get("_meta")) or {}).get(meta.PROTOCOL_VERSION)
+    return None if frame.id is UNSET else frame.id, string_of(named)
+
+
+def _mismatch(conversation: Conversation, request: HttpRequest) -> Answer | None:
+    """That header and body name different versions comes before anything that is wrong with either."""
+    named = request.headers.get(MCP_PROTOCOL_VERSION)
+    id, version = body_version(request.body)
+    if named is None or version is None or named == version:
+        return None
+    error = RpcError(
+        HEADER_MISMATCH,
+        f"Header mismatch: MCP-Protocol-Version header value {named!r} does not match body value {version!r}",
+    )
+    return conversation.refusal(id, error)
