@@ -93,4 +93,4 @@ def test_an_id_that_is_not_known() -> None:
 
 def test_a_result_is_the_payloads_own_bytes() -> None:
     payload = Raw(b' {"a" : 1.0}')
-    assert answer.result(Raw(b'"\\u0041"'), payload) == b'{"jsonrpc":"2.0","id":"\\u0041","result": {"a" : 1.0}}'
+    assert answer.result(Raw(b'"\\u0041"'), payload).data == b'{"jsonrpc":"2.0","id":"\\u0041","result": {"a" : 1.0}}'
