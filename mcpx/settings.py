@@ -118,7 +118,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
         int,
         _limit(
             "count",
-            "connections to a socket or HTTP port at once; one more is closed",
+            "connections to a socket or HTTP port at once; one more is turned away",
             least=1,
             most=1_000_000,
             level="gateway",

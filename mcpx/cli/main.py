@@ -90,7 +90,8 @@ Examples:
   mcpx serve github                 one server; tools have their own names
   mcpx serve -- uvx some-server     a server given on the spot, likewise
   mcpx serve --passthrough github   all; those of "github" have their own names
-  mcpx serve --socket /run/mcp.sock for any number of hosts, on a Unix socket""",
+  mcpx serve --socket /run/mcp.sock for any number of hosts, on a Unix socket
+  mcpx serve --http 127.0.0.1:8000  for any number of hosts, at http://127.0.0.1:8000/mcp""",
 )
 def serve(
     target: Target = None,
@@ -105,18 +106,40 @@ def serve(
         str | None,
         Parameter(help="Serve any number of hosts on a Unix socket at this path, instead of one on stdin and stdout."),
     ] = None,
+    http: Annotated[
+        str | None,
+        Parameter(
+            help="Serve any number of hosts by HTTP at HOST:PORT; others than 127.0.0.1 and its like need a token."
+        ),
+    ] = None,
+    token_file: Annotated[
+        str | None,
+        Parameter(help="The file with the token that hosts must show by HTTP; MCPX_TOKEN can hold it instead."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="One more name that mcpx is served under by HTTP; can be given more than once."),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="One more origin of web pages that may use it; can be given more than once."),
+    ] = None,
+    cert: Annotated[str | None, Parameter(help="The certificate that makes it HTTPS, a PEM file.")] = None,
+    key: Annotated[str | None, Parameter(help="The key of the certificate, a PEM file.")] = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
     command: Command = None,
 ) -> int:
-    """Serve a host on stdin and stdout, or any number of hosts on a socket.
+    """Serve a host on stdin and stdout, or any number of hosts on a socket or by HTTP.
 
     Servers are started when they are first needed. The log goes to stderr.
-    mcpx ends when the host closes stdin; on a socket, with SIGTERM or SIGINT.
+    mcpx ends when the host closes stdin; on a socket and by HTTP, with SIGTERM or SIGINT.
     """
+    from mcpx.cli.http import HttpOptions
     from mcpx.cli.serve import serve as run
 
-    return run(target, command, config, passthrough or [], socket, log_level, log_format)
+    options = HttpOptions(http, token_file, allow_host or (), allow_origin or (), cert, key)
+    return run(target, command, config, passthrough or [], socket, options, log_level, log_format)
 
 
 @app.command(

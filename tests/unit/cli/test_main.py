@@ -113,7 +113,7 @@ def test_help_loads_no_event_loop(python: Python) -> None:
     ("arguments", "problem", "hint"),
     [
         (("serv",), 'Unknown command "serv". Did you mean "serve"?', "mcpx --help"),
-        (("serve", "--http", "localhost:80"), "Unknown option: --http.", "mcpx serve --help"),
+        (("serve", "--htp", "localhost:80"), "Unknown option: --htp. Did you mean --http?", "mcpx serve --help"),
         (("serve", "--confg", "x"), "Unknown option: --confg. Did you mean --config?", "mcpx serve --help"),
         (("serve", "--config"), "parameter --config requires an argument", "mcpx serve --help"),
         (("serve", "a", "b"), 'unexpected argument "b"; a server\'s command goes behind "--"', "mcpx serve --help"),
