@@ -32,7 +32,7 @@ def _server(revision: str) -> str:
         for name in wanted.server + wanted.server_unscored
     ]
     rows.append(["**scored scenarios that pass**", *(_score(wanted.server, found) for found in shorts)])
-    columns = ["scenario", *(f"{cell.fixture}, {cell.transport}" for cell in cells)]
+    columns = ["scenario", *(f"{cell.fixture} over {cell.transport}" for cell in cells)]
     return f"### Server leg, {revision}\n\n{_table(columns, rows)}\n{_details(SERVER_LEG[revision])}"
 
 
@@ -57,7 +57,8 @@ def _verdict(name: str, shorts: Iterable[Short]) -> str:
     found = [short for short in shorts if short.scenario == name]
     failed = dict.fromkeys(short.cause for short in found if short.failing)
     warned = dict.fromkeys(f"warns: {short.cause}" for short in found if short.warning)
-    return ", ".join([*failed, *warned]) or PASSES
+    skipped = dict.fromkeys(f"skips: {short.cause}" for short in found if short.skipped)
+    return ", ".join([*failed, *warned, *skipped]) or PASSES
 
 
 def _score(names: Sequence[str], shorts: Iterable[Short]) -> str:
@@ -68,21 +69,22 @@ def _score(names: Sequence[str], shorts: Iterable[Short]) -> str:
 def _details(shorts: Sequence[Short]) -> str:
     """Which checks they are."""
     rows = [
-        [f"`{short.scenario}`", _where(short), _checks(short.failing, ""), _checks(short.warning, ""), short.cause]
+        [f"`{short.scenario}`", _where(short), _checks(short), short.cause]
         for short in shorts
-        if short.failing != (ANY,)
+        if ANY not in short.failing + short.skipped
     ]
     if not rows:
         return ""
-    return _table(["scenario", "behind", "checks that fail", "checks that warn", "cause"], rows) + "\n"
+    return _table(["scenario", "server behind mcpx", "checks", "cause"], rows) + "\n"
 
 
 def _where(short: Short) -> str:
-    return ", ".join(part for part in (short.fixture, short.transport) if part is not None) or "all"
+    return ", ".join(part for part in (short.fixture, short.transport) if part is not None) or "any"
 
 
-def _checks(ids: Sequence[str], none: str) -> str:
-    return ", ".join(f"`{id}`" for id in ids) or none
+def _checks(short: Short) -> str:
+    marked = [(short.failing, ""), (short.warning, " (warns)"), (short.skipped, " (skipped)")]
+    return ", ".join(f"`{id}`{note}" for ids, note in marked for id in ids)
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
