@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from http import HTTPStatus
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpx.transports.http_parse import Head
-
-log = logging.getLogger("mcpx.http")
 
 PIECE = 64 * KiB  # bytes of one write, each of which has its own time: a slow client is no dead one
 
@@ -61,14 +59,18 @@ def render_head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
 class Outgoing:
     """What goes out on a connection: one write after the other, each bounded in time."""
 
-    def __init__(self, stream: trio.abc.Stream, write_time: float) -> None:
+    def __init__(self, stream: trio.abc.Stream, scope: trio.CancelScope, write_time: float) -> None:
         self._stream = stream
+        self._scope = scope  # of the connection, which a client that does not read has no use for
         self._write_time = write_time
         self._turn = trio.Lock()
         self.broken = False  # nothing can be written any more
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Write all of it. Raises ``trio.BrokenResourceError`` when the client has gone, or reads no more."""
+        """Write all of it. Raises ``trio.BrokenResourceError`` when the client has gone.
+
+        When it reads no more the scope of the connection is cancelled.
+        """
         try:
             self._turn.acquire_nowait()
         except trio.WouldBlock:
@@ -84,18 +86,15 @@ class Outgoing:
                     for at in range(0, len(whole), PIECE):
                         await self._write_piece(whole[at : at + PIECE])
             self.broken = False
+        except trio.ClosedResourceError:
+            raise trio.BrokenResourceError("the connection has been closed") from None
         finally:
+            self._scope.deadline = inf
             self._turn.release()
 
     async def _write_piece(self, piece: bytes | bytearray | memoryview) -> None:
-        with trio.move_on_after(self._write_time) as scope:
-            try:
-                await self._stream.send_all(piece)
-            except trio.ClosedResourceError:
-                raise trio.BrokenResourceError("the connection has been closed") from None
-        if scope.cancelled_caught:
-            log.debug("A client does not read: nothing could be written for %g s", self._write_time)
-            raise trio.BrokenResourceError("the client does not read")
+        self._scope.deadline = trio.current_time() + self._write_time
+        await self._stream.send_all(piece)
 
 
 class HttpResponse:
@@ -164,7 +163,7 @@ class HttpResponse:
         await self._outgoing.write(self._render(status, headers, CHUNKED if chunked else ""))
 
     async def write(self, data: bytes) -> None:
-        """Send more of the body. Raises ``trio.BrokenResourceError`` when the client has gone, or reads no more."""
+        """Send more of the body. Raises ``trio.BrokenResourceError`` when the client has gone."""
         if not self._streaming:
             raise LocalProtocolError("no stream is open")
         if not data or self._head.request.method == "HEAD":

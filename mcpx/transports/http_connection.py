@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -70,13 +71,16 @@ class HttpConnection:
         self._tls = as_tls(stream)
         self._peer = peer_address(stream)
         self._incoming = Incoming(stream)
-        self._outgoing = Outgoing(stream, service.limits.write_time)
-        self._idle: trio.CancelScope | None = None  # while there is no request
+        # One scope for the whole conversation, whose deadline moves: a scope for each wait would take longer than all
+        # else. Cancelled, by a client that hangs up, reads no more or has nothing to say, it ends the connection.
+        self._scope = trio.CancelScope()
+        self._outgoing = Outgoing(stream, self._scope, service.limits.write_time)
+        self._idle = False  # there is no request
 
     def close_idle(self) -> None:
         """End the connection if it has no request."""
-        if self._idle is not None:
-            self._idle.cancel()
+        if self._idle:
+            self._scope.cancel()
 
     async def run(self) -> None:
         """Serve until either side has had enough, and close the connection."""
@@ -85,7 +89,8 @@ class HttpConnection:
                 return
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._incoming.run)
-                await self._talk()
+                with self._scope:
+                    await self._talk()
                 nursery.cancel_scope.cancel()
             if self._tls is not None and not self._outgoing.broken:
                 with trio.move_on_after(CLOSE_TIME):
@@ -126,14 +131,15 @@ class HttpConnection:
         """The first bytes of a request; empty where there shall be none any more."""
         if self._service.stop.is_set():
             return self._incoming.take()
-        with trio.move_on_after(self._limits.idle_time) as self._idle:
-            return await self._incoming.more()
-        self._idle = None
-        return b""
+        self._idle = True
+        self._scope.deadline = trio.current_time() + self._limits.idle_time
+        data = await self._incoming.more()
+        self._scope.deadline = inf
+        self._idle = False
+        return b"" if self._scope.cancel_called else data  # what came in the moment of the end is not begun
 
     async def _read_head(self, rest: bytes) -> tuple[Head, bytes] | None:
         """The head that begins with ``rest``, and what came behind it; ``None`` where the client hung up."""
-        self._idle = None
         reader = HeadReader(self._limits.max_head, self._peer)
         behind = reader.feed(rest)
         if behind is None:
@@ -202,19 +208,16 @@ class HttpConnection:
     async def _handle(self, request: HttpRequest, head: Head, rest: bytes) -> bool:
         """Have the request handled, and say whether another one may follow."""
         response = self._response(head, rest)
-        with trio.CancelScope() as scope:
-            self._incoming.watch(scope.cancel)
-            try:
-                await self._service.handler(request, response)
-            except* trio.BrokenResourceError:
-                if not self._outgoing.broken and not self._incoming.broken:
-                    raise  # that was no stream of this connection
+        self._incoming.watch(self._scope.cancel)
+        try:
+            await self._service.handler(request, response)
+        except* trio.BrokenResourceError:
+            if not self._outgoing.broken and not self._incoming.broken:
+                raise  # that was no stream of this connection
         self._incoming.watch(None)
-        if scope.cancelled_caught or response.upgraded or self._outgoing.broken or self._incoming.broken:
+        if response.upgraded or self._outgoing.broken or self._scope.cancel_called:
             return False
         if not response.started:
-            if scope.cancel_called:
-                return False
             raise LocalProtocolError(f"the handler of {request.method} {request.path} did not answer")
         try:
             await response.finish()
