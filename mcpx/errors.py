@@ -101,6 +101,19 @@ class UpstreamGone(UpstreamError):
     """The server ended, or its connection did, while a request was with it."""
 
 
+class UpstreamUnanswered(UpstreamError):
+    """A server reached over HTTP did not answer a request; the next one may fare better.
+
+    ``status`` is that of its HTTP answer, ``None`` where there was none; ``reached`` says whether a connection to it
+    could be made.
+    """
+
+    def __init__(self, server: str, reason: str, status: int | None, *, reached: bool) -> None:
+        super().__init__(server, reason)
+        self.status = status
+        self.reached = reached
+
+
 class UpstreamTimeout(UpstreamError):
     """The server did not answer within a limit."""
 
@@ -115,6 +128,12 @@ class SpawnError(McpxError):
 
 class ConnectError(McpxError):
     """The address of a server could not be connected to: a sentence for a person that says why."""
+
+
+class BrokenAnswer(McpxError):
+    """The connection to a server broke before its answer was whole, or what came over it was no HTTP: a sentence for a
+    person.
+    """
 
 
 class ConfigError(McpxError):

@@ -6,17 +6,33 @@ A channel is opened by an async context manager that owns its reader and writer 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mcpx.wire.lines import Oversize
 
-__all__ = ["Channel", "Oversize"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Channel", "ClientChannel", "Lost", "Oversize"]
 
 
-class Channel(Protocol):
-    """A duplex of messages. One task receives; any task sends."""
+class Lost(NamedTuple):
+    """A request of ours has no answer to come any more; the channel lives on.
 
-    async def receive(self) -> list[bytes | Oversize]:
+    Where each request has an HTTP exchange of its own, it comes at the end of each. What was answered before it is not
+    affected.
+    """
+
+    id: int
+    reason: str  # a sentence for a person
+    status: int | None = None  # of the HTTP answer, where there was one
+    reached: bool = True  # whether a connection to the server could be made
+
+
+class ClientChannel(Protocol):
+    """What a client needs of a channel to its server. One task receives; any task sends."""
+
+    async def receive(self) -> Sequence[bytes | Oversize | Lost]:
         """The next messages, at least one, each without its newline. Empty at the end of the stream.
 
         Raises ``trio.BrokenResourceError`` when the connection broke.
@@ -45,6 +61,21 @@ class Channel(Protocol):
         """
         ...
 
+    def cancel(self, number: int, farewell: bytes | None) -> None:
+        """Say that the request ``number`` of ours is no longer awaited, in the way that this channel has for it.
+
+        ``farewell`` is the notification that says so; ``None`` where nothing may be said. Never blocks.
+        """
+        ...
+
     async def flush(self) -> None:
         """Wait until all that is queued was written, or the peer has gone. Bound it with a deadline."""
+        ...
+
+
+class Channel(ClientChannel, Protocol):
+    """A duplex of messages, either end of it."""
+
+    async def receive(self) -> list[bytes | Oversize]:
+        """The next messages; see ``ClientChannel``."""
         ...

@@ -1,4 +1,5 @@
-"""What a WebSocket client says to open a connection, and what it makes of the answer. (RFC 6455 section 4.)
+"""What a client says to open a WebSocket, and what it makes of the answer; and what any HTTP request says of whom it is
+for and who asks. (RFC 6455 section 4; RFC 9110 section 7.)
 
 The headers of the configuration hold credentials, as the address itself may: nothing that is said here to a person
 shows more of them than a header's name.
@@ -8,44 +9,37 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from mcpx.errors import ConnectError
+from mcpx.transports.reasons import ADVICE, said_status, secrets_among
 from mcpx.transports.sockets import host_and_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PORTS = {"ws": 80, "wss": 443}  # where none is given
-SHORTEST_SECRET = 6  # characters; masking anything shorter would garble what is said, and protect nothing
-MASK = "***"
+PORTS = {"ws": 80, "wss": 443, "http": 80, "https": 443}  # where none is given
+SECURE = frozenset({"wss", "https"})
 
-# What the handshake says itself. A second one of any of them would make it invalid.
-_RESERVED = {
-    "upgrade", "connection", "content-length", "transfer-encoding", "sec-websocket-key", "sec-websocket-version",
-    "sec-websocket-protocol", "sec-websocket-extensions",
+# What is said by HTTP itself, or by the handshake. A second one of any of them would make the request invalid.
+_FRAMING = {"upgrade", "connection", "content-length", "transfer-encoding", "expect", "te", "trailer"}
+_HANDSHAKE = _FRAMING | {
+    "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol", "sec-websocket-extensions",
 }  # fmt: skip
+_RESERVED = {"http": (_FRAMING, "HTTP"), "https": (_FRAMING, "HTTP")}
+_RESERVED_ELSE = (_HANDSHAKE, "the WebSocket handshake")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # in no header's value, RFC 9110 section 5.5
 _STATUS = re.compile(rb"HTTP/1\.\d (\d{3})[ \r]")
 _PATH = "/%:@!$&'()*+,;=~"  # what a path may hold beside letters and digits, RFC 3986 section 3.3
 _HTTP = b"HTTP/"
 _TLS_ALERT = b"\x15\x03"  # how a server that speaks TLS answers what is none, RFC 8446 section 5.1
 
-# What to do about a refusal, by its HTTP status.
-_ADVICE: dict[int, str] = {
-    401: 'Give it a token in the configuration: "headers": {"Authorization": "Bearer ..."}.',
-    403: 'It may want another token in "headers", or no client at this place.',
-    404: "Is the path of the URL right?",
-    407: "It is a proxy that wants to know who asks, which mcpx has no setting for.",
-    429: "It has had too many requests.",
-}
 _SWITCHING = 101
 
 
 class Opening(NamedTuple):
-    """A handshake to be made."""
+    """Whom a request is for and what it says of who asks."""
 
     host: str
     port: int
@@ -62,7 +56,7 @@ class Opening(NamedTuple):
 
 
 def opening(url: str, headers: Mapping[str, str]) -> Opening:
-    """The handshake for a ``ws://`` or ``wss://`` URL.
+    """What a request to a URL says: the handshake of ``ws://`` and ``wss://``, and anything to ``http://``, ``https://``.
 
     A user name and password in it become an ``Authorization``, unless ``headers`` has one. Raises ``ConnectError`` for
     what cannot be said in HTTP.
@@ -82,6 +76,7 @@ def opening(url: str, headers: Mapping[str, str]) -> Opening:
     target = quote(parts.path or "/", safe=_PATH)
     if parts.query:
         target += "?" + quote(parts.query, safe=_PATH + "?")
+    reserved, owner = _RESERVED.get(parts.scheme, _RESERVED_ELSE)
     sent: dict[str, str] = {}
     for name, value in headers.items():
         value = value.strip(" \t")
@@ -89,10 +84,8 @@ def opening(url: str, headers: Mapping[str, str]) -> Opening:
             raise ConnectError(f"The value of the header {name} holds a control character, which HTTP does not allow.")
         if name.lower() == "host":
             host_header = value
-        elif name.lower() in _RESERVED:
-            raise ConnectError(
-                f"The header {name} belongs to the WebSocket handshake itself; take it out of the headers."
-            )
+        elif name.lower() in reserved:
+            raise ConnectError(f"The header {name} belongs to {owner} itself; take it out of the headers.")
         else:
             sent[name] = value
     if parts.username is not None and "authorization" not in map(str.lower, sent):
@@ -103,11 +96,11 @@ def opening(url: str, headers: Mapping[str, str]) -> Opening:
     return Opening(
         host,
         port,
-        parts.scheme == "wss",
+        parts.scheme in SECURE,
         host_header,
         target,
         [(name.encode(), value.encode()) for name, value in sent.items()],
-        tuple(sorted((one for one in hidden if len(one) >= SHORTEST_SECRET), key=len, reverse=True)),
+        secrets_among(hidden),
     )
 
 
@@ -142,15 +135,12 @@ def why_refused(head: bytes, broke: str | None) -> str:
 
 
 def _why_status(status: int) -> str:
-    try:
-        phrase = f" ({HTTPStatus(status).phrase})"
-    except ValueError:
-        phrase = ""
     if 200 <= status < 300:
-        return f"The server answered as to any HTTP request, with {status}{phrase}: there is no WebSocket at this URL."
+        said = f"The server answered as to any HTTP request, with {said_status(status)}:"
+        return f"{said} there is no WebSocket at this URL."
     if 300 <= status < 400:
-        said = f"The server redirects elsewhere, with HTTP status {status}{phrase}, which mcpx does not follow:"
+        said = f"The server redirects elsewhere, with HTTP status {said_status(status)}, which mcpx does not follow:"
         return f"{said} give it the address that is meant."
-    advice = _ADVICE.get(status)
-    said = f"The server refused the WebSocket handshake with HTTP status {status}{phrase}."
+    advice = ADVICE.get(status)
+    said = f"The server refused the WebSocket handshake with HTTP status {said_status(status)}."
     return f"{said} {advice}" if advice else said

@@ -127,6 +127,11 @@ class Sending:
         """Queue one message, waiting while the peer is behind by more than the bound; see ``Channel``."""
         await self._outbox.put(self._form(message))
 
+    def cancel(self, number: int, farewell: bytes | None) -> None:
+        """Say that a request is no longer awaited; see ``Channel``."""
+        if farewell is not None:
+            self.send_nowait(farewell)
+
     async def flush(self) -> None:
         """Wait until all that is queued was taken, or the peer has gone. Bound it with a deadline."""
         await self._outbox.flush()

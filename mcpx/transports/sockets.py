@@ -240,7 +240,7 @@ async def open_tcp(host: str, port: int) -> trio.SocketStream:
     except socket.gaierror as error:
         raise ConnectError(f"The host name {host!r} cannot be resolved: {_why(error)}.") from None
     except OSError as error:
-        raise ConnectError(f"{host_and_port(host, port)} cannot be connected to: {_why_all(error)}.") from None
+        raise ConnectError(f"{host_and_port(host, port)} cannot be connected to: {why_all(error)}.") from None
     with suppress(OSError):  # a machine that vanished is noticed at last, though nothing is sent
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return stream
@@ -254,7 +254,7 @@ def host_and_port(host: str, port: int) -> str:
 _CONNECT: dict[str, Callable[[str], Awaitable[trio.SocketStream]]] = {"unix": _connect_unix, "tcp": _connect_tcp}
 
 
-def _why_all(error: OSError) -> str:
+def why_all(error: OSError) -> str:
     """Why each address of a host failed: Trio puts one cause behind its own error, or a group of several."""
     cause = error.__cause__
     causes: Sequence[BaseException] = [cause or error]

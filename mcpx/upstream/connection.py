@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 from msgspec import UNSET, Raw, UnsetType
 
-from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError, UpstreamGone
+from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError, UpstreamGone, UpstreamUnanswered
 from mcpx.spec import meta
 from mcpx.spec.revisions import BATCHING
+from mcpx.transports.channel import Lost
 from mcpx.transports.crew import open_crew
 from mcpx.upstream.call import Progress
 from mcpx.wire import frames
@@ -24,7 +25,7 @@ from mcpx.wire.peer import Outgoing
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from mcpx.transports.channel import Channel
+    from mcpx.transports.channel import ClientChannel
     from mcpx.upstream.pending import PendingCall
 
 log = logging.getLogger("mcpx.upstream")
@@ -47,7 +48,7 @@ class Listener(Protocol):
 class Connection:
     """Requests to one server over one channel. Open it with ``open_connection``."""
 
-    def __init__(self, server: str, channel: Channel, describe_end: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, server: str, channel: ClientChannel, describe_end: Callable[[], Awaitable[str]]) -> None:
         self.server = server
         self.noise_count = 0
         self.noise: list[str] = []  # the first few lines that were no frames, shortened
@@ -86,8 +87,9 @@ class Connection:
 
     def abandon(self, number: int, reason: str, *, tell: bool) -> None:
         """Await an answer no longer and, once, say so. A late answer is dropped silently."""
-        if self._outgoing.abandon(number) and tell and not self.closed.is_set():
-            self.notify("notifications/cancelled", {"requestId": number, "reason": reason})
+        if self._outgoing.abandon(number) and not self.closed.is_set():
+            farewell = frames.notification("notifications/cancelled", {"requestId": number, "reason": reason})
+            self._channel.cancel(number, frames.encode(farewell) if tell else None)
 
     def notify(self, method: str, params: object = UNSET) -> None:
         """Queue a notification."""
@@ -148,9 +150,12 @@ class Connection:
             self._take(message)
         return bool(messages)
 
-    def _take(self, message: bytes | Oversize) -> None:
+    def _take(self, message: bytes | Oversize | Lost) -> None:
         if isinstance(message, Oversize):
             self._take_oversize(message)
+            return
+        if isinstance(message, Lost):
+            self._take_lost(message)
             return
         try:
             if self.revision in BATCHING and frames.is_batch(message):
@@ -223,6 +228,10 @@ class Connection:
         else:
             self.end(reason)
 
+    def _take_lost(self, lost: Lost) -> None:
+        if (call := self._outgoing.settle(Raw(b"%d" % lost.id))) is not None:
+            call.finish(UpstreamUnanswered(self.server, lost.reason, lost.status, reached=lost.reached))
+
     def _fail_unreadable(self, line: bytes, problem: str) -> None:
         """A line that is no JSON may be an answer all the same, as its ends tell: Python writes NaN, others bytes that
         are not UTF-8. Who waits for it is told at once.
@@ -246,7 +255,7 @@ class Connection:
 
 @asynccontextmanager
 async def open_connection(
-    server: str, channel: Channel, describe_end: Callable[[], Awaitable[str]]
+    server: str, channel: ClientChannel, describe_end: Callable[[], Awaitable[str]]
 ) -> AsyncGenerator[Connection]:
     """Own a connection's reader. ``describe_end`` says in a sentence how the server ended, once its stream has."""
     connection = Connection(server, channel, describe_end)

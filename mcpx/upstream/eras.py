@@ -37,6 +37,7 @@ class Remembered(msgspec.Struct, frozen=True, omit_defaults=True):
     server_info: Raw | UnsetType = UNSET  # msgspec takes Raw beside None for null only
     capabilities: dict[str, Raw] = {}
     instructions: str | None = None
+    sse: bool = False  # at its URL it speaks HTTP+SSE, and no Streamable HTTP
 
     @property
     def identity(self) -> Identity:
@@ -69,7 +70,7 @@ class Memory:
 
     def forget(self) -> None:
         """Drop the era: it proved wrong. What the server said of itself stays, to be corrected by its next start."""
-        self.remember(msgspec.structs.replace(self.value, era=None))
+        self.remember(msgspec.structs.replace(self.value, era=None, sse=False))
 
     def _read(self) -> Remembered:
         if self._path is None:

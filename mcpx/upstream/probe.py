@@ -1,9 +1,13 @@
-"""Which era a stdio server is of, and the opening of a session in it (rows LV-27 to LV-32).
+"""Which era a server is of, and the opening of a session in it (rows LV-27 to LV-32).
 
 The default asks ``server/discover`` first (2026-07-28 basic/transports/stdio, Backward Compatibility). A server slower
 than ``probeDelay`` is sent ``initialize`` while the probe is still awaited; from then on the answer to ``initialize``
 decides, because that is the one thing that both kinds of dual-era server agree on. Nothing that is sent here is ever
 cancelled on the wire, and no notification goes out before the era is decided.
+
+Over HTTP a refusal may have nothing of MCP in it. Then its status counts: most say that there is no such request here,
+and some that nobody is let in, or that the server is not there, which says nothing of its era (2026-07-28
+basic/transports/streamable-http, Backward Compatibility).
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import msgspec
 import trio
 from msgspec import UNSET, Raw
 
-from mcpx.errors import McpxError, RpcError, UpstreamGone, UpstreamStartError
+from mcpx.errors import McpxError, RpcError, UpstreamGone, UpstreamStartError, UpstreamUnanswered
 from mcpx.spec.codes import MODERN_CODES, UNSUPPORTED_VERSION
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN, SUPPORTED, newest_common
 from mcpx.upstream.call import Identity
@@ -36,6 +40,23 @@ Opening = Literal["probe", "discover", "initialize"]
 
 class DiedOnProbe(McpxError):
     """The server ended on being probed; start it again and open it with ``initialize``."""
+
+
+class NotStreamable(McpxError):
+    """The server takes no POST of this kind; it may be one of HTTP+SSE. ``error`` is what to say if it is not."""
+
+    def __init__(self, error: UpstreamStartError) -> None:
+        super().__init__(error.reason)
+        self.error = error
+
+
+# HTTP statuses with which ``initialize`` is refused by a server of HTTP+SSE (2025-11-25 basic/transports, Backwards
+# Compatibility), and those that say nothing of a server's era: who asks is not let in, asks too often, or there is
+# no server behind the address at present.
+NOT_STREAMABLE = frozenset({400, 404, 405})
+NO_VERDICT = frozenset({401, 402, 403, 407, 408, 429, 502, 503, 504})
+
+Answer = Raw | RpcError | UpstreamUnanswered
 
 
 class Agreement(msgspec.Struct, frozen=True, eq=False):
@@ -101,7 +122,12 @@ class _Discovered(msgspec.Struct, frozen=True, eq=False):
 class _Refused(msgspec.Struct, frozen=True, eq=False):
     """The server answered with an error, or something, that no modern server would."""
 
-    error: RpcError
+    error: RpcError | UpstreamUnanswered
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it says for certain that the server is not modern, so that it is worth remembering."""
+        return isinstance(self.error, RpcError) or self.error.status in NOT_STREAMABLE
 
 
 class _UnsupportedData(msgspec.Struct):
@@ -145,7 +171,7 @@ class Opener:
     async def _probe(self) -> Agreement:
         probe = self._request("server/discover", self._discover_params(LATEST_MODERN), late=True)
         try:
-            answer: Raw | RpcError | None = None
+            answer: Answer | None = None
             with trio.move_on_after(self._plan.probe_delay):
                 answer = await _answer(probe)
             return await (self._race(probe) if answer is None else self._judge_alone(answer))
@@ -161,12 +187,13 @@ class Opener:
         if isinstance(answer, Raw):
             return self._complete_handshake(answer)
         if not self._plan.modern:
-            raise self._failed(f"The server refused initialize: {_say(answer)}.")
+            raise self._refused(answer, f"The server refused initialize: {_say(answer)}.")
         # Refused with whatever error: only a modern server does that, and one that names its versions says so itself.
         verdict = await self._discover(LATEST_MODERN)
         if isinstance(verdict, _Refused):
-            raise self._failed(
-                f"The server refused both initialize ({_say(answer)}) and server/discover ({_say(verdict.error)})."
+            raise self._refused(
+                answer,
+                f"The server refused both initialize ({_say(answer)}) and server/discover ({_say(verdict.error)}).",
             )
         return await self._judge_alone(verdict)
 
@@ -186,8 +213,9 @@ class Opener:
             return msgspec.structs.replace(agreement, remember=msgspec.structs.replace(agreement.remember, era=era))
         verdict = _read_probe(probe_answer if probe_answer is not None else await _answer(probe))
         if isinstance(verdict, _Refused):
-            raise self._failed(
-                f"The server refused both server/discover ({_say(verdict.error)}) and initialize ({_say(answer)})."
+            raise self._refused(
+                answer,
+                f"The server refused both server/discover ({_say(verdict.error)}) and initialize ({_say(answer)}).",
             )
         if newest_common(verdict.versions, self._plan.modern) is None:
             raise self._nothing_in_common(verdict.versions)
@@ -195,11 +223,11 @@ class Opener:
 
     # -- verdicts
 
-    async def _judge_alone(self, answer: Raw | RpcError | _Discovered | _Refused) -> Agreement:
+    async def _judge_alone(self, answer: Answer | _Discovered | _Refused) -> Agreement:
         """Follow a verdict while no ``initialize`` is under way."""
         verdict = answer if isinstance(answer, (_Discovered, _Refused)) else _read_probe(answer)
         if isinstance(verdict, _Refused):
-            if verdict.error.code in MODERN_CODES:
+            if isinstance(verdict.error, RpcError) and verdict.error.code in MODERN_CODES:
                 raise self._failed(
                     f"The server is of the modern era, but refused server/discover: {_say(verdict.error)}."
                 )
@@ -208,7 +236,7 @@ class Opener:
                     f"The server refused server/discover ({_say(verdict.error)}), so it is of the legacy era, which "
                     f'"protocol": "{self._plan.preference}" rules out.'
                 )
-            return await self._open_legacy(self._plan.legacy[0])
+            return await self._open_legacy(self._plan.legacy[0], sure=verdict.is_sure)
         modern = newest_common(verdict.versions, self._plan.modern)
         if modern is not None:
             return await self._open_modern(modern, verdict)
@@ -227,11 +255,14 @@ class Opener:
         form = ModernForm(version, self._client_info, tell=self._tell, passthrough=self._passthrough)
         return Agreement(form, identity, _memory("modern", version, identity))
 
-    async def _open_legacy(self, offered: str) -> Agreement:
+    async def _open_legacy(self, offered: str, *, sure: bool = True) -> Agreement:
         answer = await self._initialize(offered)
-        if isinstance(answer, RpcError):
-            raise self._failed(f"The server refused both server/discover and initialize ({_say(answer)}).")
-        return self._complete_handshake(answer)
+        if not isinstance(answer, Raw):
+            raise self._refused(answer, f"The server refused both server/discover and initialize ({_say(answer)}).")
+        agreement = self._complete_handshake(answer)
+        if sure:
+            return agreement
+        return msgspec.structs.replace(agreement, remember=msgspec.structs.replace(agreement.remember, era=None))
 
     def _complete_handshake(self, answer: Raw) -> Agreement:
         form, identity = read_initialize_result(self._server, answer, pinned=self._plan.pinned)
@@ -244,7 +275,7 @@ class Opener:
         probe = self._request("server/discover", self._discover_params(version))
         return _read_probe(await _answer(probe))
 
-    async def _initialize(self, offered: str) -> Raw | RpcError:
+    async def _initialize(self, offered: str) -> Answer:
         return await _answer(self._request("initialize", initialize_params(offered, self._told, self._client_info)))
 
     def _discover_params(self, version: str) -> dict[str, Any]:
@@ -261,6 +292,13 @@ class Opener:
 
     def _failed(self, reason: str) -> UpstreamStartError:
         return UpstreamStartError(self._server, reason)
+
+    def _refused(self, answer: RpcError | UpstreamUnanswered, reason: str) -> UpstreamStartError | NotStreamable:
+        """The server refused ``initialize``, as far as this channel reaches."""
+        failed = self._failed(reason)
+        if isinstance(answer, UpstreamUnanswered) and answer.status in NOT_STREAMABLE:
+            return NotStreamable(failed)
+        return failed
 
     def _nothing_in_common(self, versions: list[str]) -> UpstreamStartError:
         allowed = self._plan.modern + self._plan.legacy
@@ -289,25 +327,34 @@ class _Probe(PendingCall):
             if isinstance(verdict, _Discovered) and (version := newest_common(verdict.versions, MODERN)) is not None:
                 self._late(_memory("modern", version, verdict.identity or Identity()))
 
-    def answer_nowait(self) -> Raw | RpcError | None:
+    def answer_nowait(self) -> Answer | None:
         """The answer, if it came."""
         event = self._events[-1] if self._events else None
-        return event if isinstance(event, (Raw, RpcError)) else None
+        return event if isinstance(event, (Raw, RpcError, UpstreamUnanswered)) else None
 
 
-async def _answer(request: _Probe) -> Raw | RpcError:
-    """The answer to a request of the opening; an error is an answer too."""
+async def _answer(request: _Probe) -> Answer:
+    """The answer to a request of the opening; an error is an answer too, and so is a refusal over HTTP.
+
+    Raises ``UpstreamUnanswered`` for one that is about who asks, or whether the server is there.
+    """
     while True:
         try:
             event = await request.next_raw()
         except RpcError as error:
             return error
+        except UpstreamUnanswered as error:
+            if not error.reached or error.status in NO_VERDICT:
+                raise
+            return error
         if isinstance(event, Raw):
             return event
 
 
-def _read_probe(answer: Raw | RpcError) -> _Discovered | _Refused:
+def _read_probe(answer: Answer) -> _Discovered | _Refused:
     """What an answer to ``server/discover`` says. The code is parsed, never searched for in a text (LV-28)."""
+    if isinstance(answer, UpstreamUnanswered):
+        return _Refused(answer)
     if isinstance(answer, RpcError):
         if answer.code == UNSUPPORTED_VERSION and isinstance(answer.data, Raw):
             try:
@@ -333,5 +380,5 @@ def _memory(era: Literal["legacy", "modern"], revision: str, identity: Identity)
     )
 
 
-def _say(error: RpcError) -> str:
-    return f"{error.code} {error.message!r}"
+def _say(error: RpcError | UpstreamUnanswered) -> str:
+    return f"{error.code} {error.message!r}" if isinstance(error, RpcError) else error.reason.rstrip(".")

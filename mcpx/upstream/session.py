@@ -15,11 +15,14 @@ from msgspec import Raw
 from mcpx.errors import RpcError, UpstreamError
 from mcpx.spec.capabilities import promises_changes
 from mcpx.spec.carry import carry_params
+from mcpx.spec.codes import HEADER_MISMATCH
 from mcpx.spec.lists import LIST_CHANGED
 from mcpx.spec.methods import METHODS
+from mcpx.spec.revisions import is_modern
 from mcpx.upstream.call import Asker, Change, Event, Foreign, Identity, Reply, Request
 from mcpx.upstream.pending import PendingCall
 from mcpx.wire import frames
+from mcpx.wire.raws import members_of, string_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from mcpx.spec.lists import ChangeKind
     from mcpx.upstream.call import News
     from mcpx.upstream.connection import Connection
+    from mcpx.upstream.mirrored import Mirrored
 
 log = logging.getLogger("mcpx.upstream")
 
@@ -81,11 +85,13 @@ class Session:
         identity: Identity,
         limits: Limits,
         heard: Callable[[News], None],
+        mirrored: Mirrored | None = None,
     ) -> None:
         self.connection = connection
         self.form = form
         self.identity = identity
         self.limits = limits
+        self.mirrored = mirrored if is_modern(form.revision) else None  # parameters that headers repeat, over HTTP
         self._heard = heard
         connection.revision = form.revision
         connection.listener = self
@@ -117,6 +123,16 @@ class Session:
                 event = await call.next()
                 if type(event) is Reply:
                     return event.payload
+
+    async def list_again(self, asker: Asker) -> None:
+        """Go through the server's tools, for what calls of them must repeat in headers."""
+        cursor: str | None = None
+        for _ in range(self.limits.max_pages):
+            params = {} if cursor is None else {"cursor": frames.to_raw(cursor)}
+            page = members_of(await self.ask("tools/list", params, asker)) or {}
+            cursor, before = string_of(page.get("nextCursor")), cursor
+            if cursor is None or cursor == before:
+                return
 
     def frame(self, number: int, request: Request, extra: Mapping[str, Raw] | None) -> bytes:
         """A request as this server's revision says it, with ``extra`` params added."""
@@ -150,12 +166,13 @@ class Session:
 class SessionCall:
     """A ``Call`` on one session."""
 
-    __slots__ = ("_pending", "_request", "_rounds", "_session")
+    __slots__ = ("_listed_again", "_pending", "_request", "_rounds", "_session")
 
     def __init__(self, session: Session, request: Request) -> None:
         self._session = session
         self._request = request
         self._rounds = 0
+        self._listed_again = False
         self._pending = self._attempt(None)
 
     def __enter__(self) -> Self:
@@ -175,11 +192,18 @@ class SessionCall:
             except RpcError as error:
                 if self._is_missing_completion(error):
                     return Reply(EMPTY_COMPLETION, session.revision, session.server)
+                if self._wants_other_headers(error):
+                    self._listed_again = True
+                    await session.list_again(self._request.asker)
+                    self._pending = self._attempt(None)
+                    continue
                 raise
             if not isinstance(event, Raw):
                 return event
             outcome = session.form.conclude(session.server, self._request.method, event)
             if isinstance(outcome, Raw):
+                if session.mirrored is not None and self._request.method == "tools/list":
+                    outcome = session.mirrored.learn(outcome)
                 return Reply(outcome, session.revision, session.server)
             await self._again(outcome)
 
@@ -199,6 +223,17 @@ class SessionCall:
             raise UpstreamError(self._session.server, f"The server asked for the same request {self._rounds} times.")
         await trio.sleep(ROUND_DELAY)
         self._pending = self._attempt(outcome.state)
+
+    def _wants_other_headers(self, error: RpcError) -> bool:
+        """Whether the call is to be made again, with the headers that the tool now asks for (2026-07-28
+        basic/transports/streamable-http, Client Behavior). It did not run, and is made again once.
+        """
+        return (
+            error.code == HEADER_MISMATCH
+            and self._session.mirrored is not None
+            and self._request.method == "tools/call"
+            and not self._listed_again
+        )
 
     def _is_missing_completion(self, error: RpcError) -> bool:
         return (

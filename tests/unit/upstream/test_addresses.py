@@ -206,12 +206,6 @@ async def test_failed_connections_back_off_like_processes(caplog: pytest.LogCapt
     assert all("next start in 0.1 s" in message for message in caplog.messages[1:])
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_what_is_not_served_yet(scheme: str) -> None:
-    async with supervised(f"{scheme}://127.0.0.1:1/mcp") as supervisor:
-        with pytest.raises(UpstreamStartError, match=f"{scheme}:// servers are not served yet by this version; unix:"):
-            await supervisor.lease(ASKER)
-
 
 async def test_leaving_closes_the_connection() -> None:
     ended = trio.Event()
