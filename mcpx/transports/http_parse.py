@@ -98,6 +98,7 @@ class HeadReader:
         self._target = b""
         self._headers: dict[str, str] = {}
         self._repeated = ""  # a header that there may be one of
+        self._keep_alive = False
         self._complete = False
         self._head: Head | None = None
         # It holds this object, which lets go of it when it is done: no circle is left for the collector.
@@ -171,6 +172,8 @@ class HeadReader:
             headers[key] = f"{headers[key]}, {said}"
 
     def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        self._keep_alive = self._parser.should_keep_alive()  # which it forgets together with the message
         self._complete = True
 
     # -- what it comes to
@@ -191,7 +194,7 @@ class HeadReader:
             raise BadRequest(417, "Nothing can be expected here but 100-continue.")
         method = parser.get_method().decode()
         request = HttpRequest(method, path, query, headers, b"", self._peer)
-        return Head(request, target, version, length, parser.should_keep_alive(), expects is not None and length != 0)
+        return Head(request, target, version, length, self._keep_alive, expects is not None and length != 0)
 
     def _read_target(self) -> tuple[str, str, str]:
         """Target in origin-form, decoded path and query, of a target as in RFC 9112 section 3.2."""

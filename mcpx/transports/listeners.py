@@ -98,28 +98,33 @@ def server_tls(cert_path: str, key_path: str | None = None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
+    encrypted = False
+
+    def no_password() -> str:
+        """OpenSSL would ask on the terminal."""
+        nonlocal encrypted
+        encrypted = True
+        return ""
+
     try:
-        context.load_cert_chain(cert_path, key_path, password=_no_password)
+        context.load_cert_chain(cert_path, key_path, password=no_password)
     except ssl.SSLError as error:
-        raise McpxError(_why_no_chain(cert_path, key_path or cert_path, error)) from None
+        if encrypted:
+            why = f"The key in {key_path or cert_path} is encrypted; mcpx takes one without a password."
+        else:
+            why = _why_no_chain(cert_path, key_path or cert_path, error)
+        raise McpxError(why) from None
     return context
-
-
-def _no_password() -> str:
-    """OpenSSL would ask on the terminal."""
-    return ""
 
 
 def _why_no_chain(cert_path: str, key_path: str, error: ssl.SSLError) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
         return f"The key in {key_path} is not that of the certificate in {cert_path}."
-    if "DECRYPT" in (error.reason or ""):
-        return f"The key in {key_path} is encrypted; mcpx takes one without a password."
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cert_path)
     except ssl.SSLError:
         return f"There is no certificate in {cert_path}; it is to be a PEM file."
-    return f"There is no usable key in {key_path}; it is to be a PEM file without a password."
+    return f"There is no usable key in {key_path}; it is to be a PEM file."
 
 
 def tls_listeners(
