@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import logging
 from contextlib import AsyncExitStack
@@ -12,6 +11,7 @@ import trio
 
 from mcpx.host.connection import serve_channel
 from mcpx.host.ending import SERVER, Ending, open_ending
+from mcpx.transports.accept import Places, accept_all
 from mcpx.transports.sockets import open_unix_listener
 from mcpx.transports.streams import open_line_channel
 
@@ -23,13 +23,6 @@ log = logging.getLogger("mcpx.host")
 # A host that has closed its side may still read: what it is owed gets as long as on stdio, where most of the exit
 # budget is for it. Nobody tells a host that has gone altogether from one that only has no more to say.
 DRAIN = 0.8
-
-# What accepting fails with while there is no room in the process or system for one more connection, which goes on to
-# wait.
-FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-FULL_PAUSE = 0.1  # seconds until the next try; nothing tells of room
-# A connection that ended before it was accepted.
-LOST = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.ECONNRESET, errno.EPERM})
 
 
 async def serve_socket(
@@ -66,10 +59,10 @@ async def _serve(
 ) -> None:
     """Serve what comes in until the end begins; close the ``door`` then, and see those out who are in."""
     ending.plan_for(service.gateway, alone=SERVER, hastened=SERVER)
-    hosts = _Hosts(service, ending)
     async with trio.open_nursery() as connections:
+        hosts = _Hosts(service, ending, connections)
         async with trio.open_nursery() as accepting:
-            accepting.start_soon(hosts.accept, listener, connections)
+            accepting.start_soon(accept_all, listener, hosts.take, log)
             task_status.started()
             await ending.stop.wait()
             accepting.cancel_scope.cancel()
@@ -80,32 +73,20 @@ async def _serve(
 class _Hosts:
     """The hosts that are connected to one socket."""
 
-    def __init__(self, service: Service, ending: Ending) -> None:
+    def __init__(self, service: Service, ending: Ending, connections: trio.Nursery) -> None:
         self._service = service
         self._ending = ending
         self._limits = service.gateway.settings.limits
         self._names = (f"socket {number}" for number in itertools.count(1))
-        self._connected = 0
-        self._refused = 0  # since there was last room
+        self._places = Places(self._limits.max_connections, log)
+        self._connections = connections
 
-    async def accept(self, listener: trio.SocketListener, connections: trio.Nursery) -> None:
-        """Take in hosts, and have each served by a task of ``connections``, until cancelled."""
-        while True:
-            try:
-                stream = await listener.accept()
-            except OSError as error:
-                if error.errno in FULL:
-                    log.error("No more hosts can connect for now: %s", error.strerror)
-                    await trio.sleep(FULL_PAUSE)
-                elif error.errno not in LOST:
-                    raise
-                continue
-            if self._connected < self._limits.max_connections:
-                self._connected += 1
-                connections.start_soon(self._serve, stream, next(self._names))
-            else:
-                await trio.aclose_forcefully(stream)
-                self._note_refusal()
+    def take(self, stream: trio.SocketStream) -> None:
+        """Serve a host by a task of its own, or close its connection where there are too many."""
+        if self._places.take():
+            self._connections.start_soon(self._serve, stream, next(self._names))
+        else:
+            stream.socket.close()
 
     async def _serve(self, stream: trio.SocketStream, name: str) -> None:
         try:
@@ -123,19 +104,8 @@ class _Hosts:
                 )
             log.debug("Host %s: disconnected", name)
         finally:
-            self._connected -= 1
-            self._note_room()
+            self._places.give_back()
 
     def _drain(self) -> float:
         """How long what is owed may take: as the exit has it once that has begun, else as for a host that left."""
         return self._ending.drain() if self._ending.stop.is_set() else DRAIN
-
-    def _note_refusal(self) -> None:
-        if not self._refused:
-            log.warning("A host was refused: %d are connected already (maxConnections)", self._connected)
-        self._refused += 1
-
-    def _note_room(self) -> None:
-        if self._refused > 1:
-            log.warning("So were %d more, until now", self._refused - 1)
-        self._refused = 0
