@@ -62,8 +62,9 @@ class Conversation:
     """One host's requests, from their frames to the bytes of their answers. A context manager: it has an end.
 
     ``host`` names it in the log and to the gateway, ``transport`` says for status what it came on. ``assumed`` is the
-    revision of requests before any handshake; ``handshaken`` is called when the host has confirmed one. ``limit``
-    bounds the requests in flight. ``envelopes`` is given where several of these share one.
+    revision of requests before any handshake, and ``named`` says that this is no guess, as the transport has named it;
+    ``handshaken`` is called when the host has confirmed a handshake. ``limit`` bounds the requests in flight.
+    ``envelopes`` is given where several of these share one.
     """
 
     def __init__(
@@ -76,13 +77,14 @@ class Conversation:
         limit: int,
         handshaken: Callable[[Handshake], None],
         envelopes: Envelopes | None = None,
+        named: bool = False,
     ) -> None:
         self.host = host
         self.transport = transport
         self.since = trio.current_time()
         self.stopping = False  # no more requests are let in
         self._service = service
-        self._state = HostState(host, assumed, envelopes)
+        self._state = HostState(host, assumed, envelopes, named=named)
         self._incoming: Incoming[Slot] = Incoming(limit)
         self._handshaken = handshaken
         self._freed = trio.Event()  # set when a request has ended; whoever waits for the next makes a new one
@@ -132,10 +134,16 @@ class Conversation:
         Anything else has no answer. Never waits, so that a cancellation gets through.
         """
         try:
-            frame = decode_frame(message)
-            sort = kind(frame)
+            return self.take_frame(decode_frame(message), batched=batched)
         except RemoteProtocolError as error:
             return self.refusal(error.id, error)
+
+    def take_frame(self, frame: Frame, *, batched: bool = False) -> Slot | Answer | None:
+        """The same for a message that is decoded already.
+
+        Raises ``RemoteProtocolError`` (``-32600``) where it is no request, notification or response.
+        """
+        sort = kind(frame)
         if sort == "request":
             return self._admit(frame, batched=batched)
         if sort == "notification":

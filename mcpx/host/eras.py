@@ -76,11 +76,12 @@ class HostState:
     """One host, as far as it is known: its handshake, if it made one, and the last envelope that it wrote.
 
     ``name`` goes into each ``Asker``; ``assumed`` is the revision of a request that comes before any handshake and
-    brings no metadata of its own.
+    brings no metadata of its own. With ``named`` it is known, and not merely assumed.
     """
 
-    def __init__(self, name: str, assumed: str, envelopes: Envelopes | None = None) -> None:
+    def __init__(self, name: str, assumed: str, envelopes: Envelopes | None = None, *, named: bool = False) -> None:
         self.name = name
+        self._named = assumed if named else None
         self.legacy = Handshake(assumed, Asker(name))
         self._envelopes = envelopes or Envelopes()
         self._envelope: tuple[tuple[Raw | None, ...], str, Asker] | None = None
@@ -90,7 +91,7 @@ class HostState:
         """The revision in which the host is told what belongs to no request of its; ``None`` before any is known."""
         if self.legacy.agreed:
             return self.legacy.revision
-        return self._envelope[1] if self._envelope is not None else None
+        return self._envelope[1] if self._envelope is not None else self._named
 
     @property
     def asker(self) -> Asker:

@@ -16,16 +16,18 @@ from mcpx.errors import RemoteProtocolError
 from mcpx.host.conversation import Slot
 from mcpx.host.http.exchanges import Owed, send_refusals, take_body
 from mcpx.host.http.outlet import parse_event_id
-from mcpx.host.http.reply import EVENTS, JSON, JSON_HEADERS, Reply, open_pulse
+from mcpx.host.http.reply import EVENTS, JSON, JSON_HEADERS, TEXT_HEADERS, Reply, open_pulse
 from mcpx.host.http.sessions import Session, Sessions
 from mcpx.host.http.stateless import Stateless
 from mcpx.spec import meta
 from mcpx.spec.headers import LAST_EVENT_ID, MCP_PROTOCOL_VERSION, MCP_SESSION_ID
-from mcpx.spec.revisions import is_legacy
+from mcpx.spec.revisions import SUPPORTED, is_legacy, is_modern
 from mcpx.transports.crew import open_crew
 from mcpx.wire.frames import decode_frame
 from mcpx.wire.headers import media_type
+from mcpx.wire.lines import one_line
 from mcpx.wire.raws import members_of
+from mcpx.wire.sse import encode_event
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from mcpx.host.service import Service
     from mcpx.transports.http_server import HttpRequest, HttpResponse
 
-_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 # A stream to a host that comes back is closed after so long: what is on the way may be about to end it less politely.
 POLL_AFTER = 240.0  # seconds; load balancers end what is older than some minutes, whatever goes through it
 
@@ -114,6 +115,9 @@ class Endpoint:
     async def _post_in(self, session: Session, request: HttpRequest, response: HttpResponse) -> None:
         conversation = session.conversation
         await conversation.make_room()
+        if session.over.is_set():
+            await _no_session(response)
+            return
         taken = take_body(conversation, request.body)
         if not taken.slots:
             await send_refusals(response, taken)
@@ -135,8 +139,10 @@ class Endpoint:
                 await response.send(200, answer.data, JSON_HEADERS)
                 return
             self._sessions.admit(session)
-            await response.send(200, answer.data, {**JSON_HEADERS, "Mcp-Session-Id": session.id})
-            kept = True
+            reply = Reply(response, request.headers.get("accept"))
+            event = encode_event(one_line(answer.data))
+            await reply.finish(answer.data, event, headers={"Mcp-Session-Id": session.id})
+            kept = not reply.gone
         finally:
             if not kept:  # refused, or its client has gone and never learnt of it
                 self._sessions.end(session)
@@ -172,8 +178,11 @@ class Endpoint:
     async def _session_of(self, request: HttpRequest, response: HttpResponse) -> Session | None:
         """The session that a GET or DELETE names; without one, or from a modern client, there is no such method."""
         version, id = (request.headers.get(name) for name in (MCP_PROTOCOL_VERSION, MCP_SESSION_ID))
-        if id is None or (version is not None and not is_legacy(version)):
+        if id is None or (version is not None and is_modern(version)):
             await response.send(405, b"", {"Allow": "POST"})
+            return None
+        if version is not None and not is_legacy(version):
+            await _refuse(response, 400, f"mcpx speaks the protocol versions {', '.join(SUPPORTED)}, not that one")
             return None
         session = self._sessions.find(id)
         if session is None:
@@ -204,7 +213,7 @@ class Endpoint:
             with self._pulse.keeping(reply):
                 if at_once:
                     await reply.open()
-                await _show(view, reply, POLL_AFTER if session.polls else float("inf"))
+                await _show(view, reply, POLL_AFTER if session.polls and reply.streams else float("inf"))
 
 
 @asynccontextmanager
@@ -265,4 +274,4 @@ async def _no_session(response: HttpResponse) -> None:
 
 
 async def _refuse(response: HttpResponse, status: int, why: str) -> None:
-    await response.send(status, f"{why}\n".encode(), _TEXT)
+    await response.send(status, f"{why}\n".encode(), TEXT_HEADERS)

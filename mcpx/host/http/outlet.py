@@ -30,7 +30,7 @@ class Said(NamedTuple):
     number: int  # within its stream, from 1
     message: bytes
     last: bool  # the stream ends with it
-    at: float
+    through: int  # the bytes of all that was said on the stream, up to this one's end
 
     @property
     def event(self) -> bytes:
@@ -39,21 +39,22 @@ class Said(NamedTuple):
 
 
 class Replay:
-    """What the streams of one session have said: at most so many bytes, and none older than so many seconds.
+    """What the streams of one session have said and is owed to nobody any more: at most so many bytes, each message for
+    so many seconds.
 
-    What a client has not seen that is there to see it is kept whatever its size: there is little of it, as whoever says
-    more waits.
+    What is held for a client that is there, or will be, is not in here, so that it keeps nothing else from going. There
+    is little of it, as whoever says more waits.
     """
 
     def __init__(self, max_bytes: int, max_time: float) -> None:
         self._max_bytes = max_bytes
         self._max_time = max_time
-        self._kept: deque[Said] = deque()
+        self._kept: deque[tuple[float, Said]] = deque()  # since when, and what
         self._size = 0
 
     def add(self, said: Said) -> None:
         """Keep one more, and let the oldest go for it."""
-        self._kept.append(said)
+        self._kept.append((trio.current_time(), said))
         self._size += len(said.message)
         self.trim()
 
@@ -61,11 +62,8 @@ class Replay:
         """Let go what is too old, and what is too much."""
         oldest = trio.current_time() - self._max_time
         kept = self._kept
-        while kept and (self._size > self._max_bytes or kept[0].at < oldest):
-            said = kept[0]
-            if said.outlet.needs(said):
-                return
-            kept.popleft()
+        while kept and (self._size > self._max_bytes or kept[0][0] < oldest):
+            _, said = kept.popleft()
             self._size -= len(said.message)
             said.outlet.forget()
 
@@ -86,8 +84,10 @@ class Outlet:
         self._standing = standing
         self._said: deque[Said] = deque()
         self._count = 0
+        self._bytes = 0  # of all of them
         self._seen = 0  # the number of the last one that a client was given, or that was let go
         self._unseen = 0  # bytes that no client was given yet
+        self._kept = 0  # the number of the last one that was handed to the replay
         self._views: list[View] = []  # the last one is given what is said; a client may have several connections
         self._news = trio.Event()
         self._progress = trio.Event()
@@ -106,8 +106,7 @@ class Outlet:
         """The stream goes out from now on, and can be resumed."""
         if not self._resumable:
             self._resumable = True
-            for said in list(self._said):
-                self._replay.add(said)
+            self._keep()
 
     def bookmark(self, number: int) -> bytes:
         """The event that tells a client where it is, and when to reconnect (2025-11-25, Sending Messages)."""
@@ -129,20 +128,21 @@ class Outlet:
     def finish(self, message: bytes | None) -> None:
         """The stream ends, with a last message if there is one."""
         if not self.ended:
-            self.ended = True
             if message is not None:
                 self._put(message, last=True)
+            self.ended = True
             self._wake()
+            self._progressed()
 
     def _put(self, message: bytes, *, last: bool) -> None:
-        if not (self._views or self._resumable or self._standing):
+        if self.ended or not (self._views or self._resumable or self._standing):
             return
+        line = one_line(message)
         self._count += 1
-        said = Said(self, self._count, one_line(message), last, trio.current_time())
-        self._said.append(said)
-        self._unseen += len(said.message)
-        if self._resumable:
-            self._replay.add(said)
+        self._bytes += len(line)
+        self._unseen += len(line)
+        self._said.append(Said(self, self._count, line, last, self._bytes))
+        self._keep()
         self._wake()
 
     # -- seeing
@@ -150,7 +150,7 @@ class Outlet:
     @contextmanager
     def view(self, after: int | None = None) -> Generator[View]:
         """View the stream: from behind the message with that number, or what nobody has seen."""
-        view = View(self, self._seen if after is None else after)
+        view = View(self, self._seen if after is None else min(after, self._count))
         self._views.append(view)
         self._wake()
         try:
@@ -159,6 +159,7 @@ class Outlet:
             self._views.remove(view)
             self._wake()
             self._progressed()
+            self._keep()
 
     def take(self, view: View) -> list[Said] | None:
         """What there is for a view; ``None`` where it has to wait. Empty where no more comes."""
@@ -166,8 +167,10 @@ class Outlet:
             first = self._said[0].number if self._said else self._count + 1
             news = [self._said[at] for at in range(max(view.cursor + 1 - first, 0), len(self._said))]
             if news:
-                view.cursor = news[-1].number
-                self._see(view.cursor)
+                for one in self._views:  # who is shown it has it alone (Multiple Connections)
+                    one.cursor = max(one.cursor, news[-1].number)
+                self._see(news[-1])
+                self._keep()
                 return news
         return [] if self.ended else None
 
@@ -177,20 +180,26 @@ class Outlet:
 
     # -- keeping
 
-    def needs(self, said: Said) -> bool:
-        """Whether one must be kept, since it was not seen and will be."""
-        return said.number > self._seen and (self._standing or bool(self._views))
-
     def forget(self) -> None:
-        """The oldest one is let go."""
-        self._see(self._said[0].number)
-        self._said.popleft()
+        """The oldest one, which the replay had, is let go."""
+        self._see(self._said.popleft())
 
-    def _see(self, number: int) -> None:
-        """All up to that number has been seen, or has been let go."""
-        if number > self._seen:
-            self._unseen -= sum(len(said.message) for said in self._said if self._seen < said.number <= number)
-            self._seen = number
+    def _keep(self) -> None:
+        """Hand over to the replay what is not held for a client any more."""
+        if not self._resumable:
+            return
+        until = self._seen if self._standing or self._views else self._count
+        if self._kept < until:
+            first = self._said[0].number
+            for said in [self._said[at] for at in range(self._kept + 1 - first, until + 1 - first)]:
+                self._kept = said.number
+                self._replay.add(said)
+
+    def _see(self, said: Said) -> None:
+        """All up to this one has been seen, or has been let go."""
+        if said.number > self._seen:
+            self._seen = said.number
+            self._unseen = self._bytes - said.through
             self._progressed()
 
     def _wake(self) -> None:

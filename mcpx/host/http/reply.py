@@ -6,7 +6,7 @@ Messages to the Server.)
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     from mcpx.transports.http_server import HttpResponse
 
+OK = 200
 JSON = "application/json"
 EVENTS = "text/event-stream"
 JSON_HEADERS: Mapping[str, str] = {"Content-Type": JSON}
+TEXT_HEADERS: Mapping[str, str] = {"Content-Type": "text/plain; charset=utf-8"}
 # Nobody on the way may keep an event back, or answer with an old one.
 EVENT_HEADERS: Mapping[str, str] = {
     "Content-Type": EVENTS,
@@ -49,6 +51,7 @@ class Reply:
         self._json = accepts(accept, JSON)
         self._opened = False
         self._closed = False
+        self._gone = False
         self._beating = False
         self._lock = trio.Lock()  # one write at a time, and none after the last
         self._quiet_since = trio.current_time()
@@ -63,6 +66,11 @@ class Reply:
         """Whether the client takes a stream."""
         return self._streams
 
+    @property
+    def gone(self) -> bool:
+        """Whether the client was found to have gone."""
+        return self._gone
+
     async def open(self) -> None:
         """Begin the stream at once."""
         async with self._lock:
@@ -74,12 +82,15 @@ class Reply:
             async with self._lock:
                 await self._write(event)
 
-    async def finish(self, message: bytes, event: bytes, status: int = 200, headers: Mapping[str, str] = {}) -> None:
-        """Say the last thing: ``message`` as a JSON body, or ``event`` where a stream is open or asked for."""
+    async def finish(self, message: bytes, event: bytes, status: int = OK, headers: Mapping[str, str] = {}) -> None:
+        """Say the last thing: ``message`` as a JSON body, or ``event`` where a stream is open or asked for.
+
+        What has a status of its own can only be said as a body, whatever the client would rather have.
+        """
         async with self._lock:
             self._closed = True
-            if self._opened or not self._json:
-                await self._write(event)
+            if self._opened or not (self._json or status != OK):
+                await self._write(event, headers)
             else:
                 await self._send(status, message, {**JSON_HEADERS, **headers})
 
@@ -96,6 +107,7 @@ class Reply:
             if self._opened:
                 return
             if self._streams:
+                self._begin = bytes  # nobody is to come back for more
                 await self._write(COMMENT)
             else:
                 await self._send(202, b"", {})
@@ -117,19 +129,26 @@ class Reply:
             self._beating = False
 
     async def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
-        with suppress(trio.BrokenResourceError):  # the client has gone: whoever watches the connection ends this
+        try:
             await self._response.send(status, body, headers)
+        except trio.BrokenResourceError:
+            self._gone = True  # whoever watches the connection ends this
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, data: bytes, headers: Mapping[str, str] = {}) -> None:
+        # A write that is cut leaves the client amidst something, and the connection of no use. So a cancellation that
+        # has come already, which may be that of this request alone, is not to reach into it.
+        await trio.lowlevel.checkpoint_if_cancelled()
         self._quiet_since = trio.current_time()
         try:
             if not self._opened:
                 self._opened = True
-                await self._response.open_stream(200, EVENT_HEADERS)
+                await self._response.open_stream(OK, {**EVENT_HEADERS, **headers})
                 data = self._begin() + data
+                await trio.lowlevel.checkpoint_if_cancelled()
             await self._response.write(data)
         except trio.BrokenResourceError:
-            self._streams = False  # likewise
+            self._gone = True  # likewise
+            self._streams = False
 
 
 class Pulse:

@@ -115,8 +115,12 @@ class Session:
             with outlet.view(after) as view:
                 yield view
         finally:
-            if outlet.is_spent:
-                self._outlets.pop(outlet.number, None)
+            self._drop_spent(outlet)
+
+    def stop(self) -> None:
+        """Let no more requests in, and end the stream of what is said unasked."""
+        self.conversation.stopping = True
+        self.standing.finish(None)
 
     def tidy(self) -> None:
         """Let go what nobody can come back for."""
@@ -130,6 +134,11 @@ class Session:
             message = await answer_all(self.conversation, taken, outlet.send, self._owed)
         finally:
             outlet.finish(message)
+            self._drop_spent(outlet)
+
+    def _drop_spent(self, outlet: Outlet) -> None:
+        if outlet.is_spent:
+            self._outlets.pop(outlet.number, None)
 
 
 class Sessions:
@@ -142,7 +151,9 @@ class Sessions:
         self._owed = owed
         self._names = (f"http session {number}" for number in itertools.count(1))
         self._sessions: dict[str, Session] = {}
+        self._opening: set[Session] = set()  # which nobody finds yet
         self._refused = False
+        self._stopping = False
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -150,23 +161,36 @@ class Sessions:
     @property
     def full(self) -> bool:
         """Whether there is no room for one more, not even by ending those that nobody uses any more."""
-        if len(self._sessions) >= self._limits.max_sessions:
+        if self._count >= self._limits.max_sessions:
             self._sweep()
-        full = len(self._sessions) >= self._limits.max_sessions
+        full = self._count >= self._limits.max_sessions
         if full and not self._refused:
-            log.warning("A host was refused: there are %d HTTP sessions already (maxSessions)", len(self._sessions))
+            log.warning("A host was refused: there are %d HTTP sessions already (maxSessions)", self._count)
         self._refused = full
         return full
 
+    @property
+    def _count(self) -> int:
+        return len(self._sessions) + len(self._opening)
+
     async def open(self) -> Session:
-        """A new session, which nobody finds yet."""
+        """A new session, which nobody finds before it is admitted. It has to be, or be ended."""
         session = Session(self._service, next(self._names), self._owed)
-        await self._nursery.start(session.run)
+        self._opening.add(session)
+        try:
+            await self._nursery.start(session.run)
+        except BaseException:
+            self._opening.discard(session)
+            raise
         return session
 
     def admit(self, session: Session) -> None:
         """From now on the session is found by its id."""
+        self._opening.discard(session)
         self._sessions[session.id] = session
+        session.last_used = trio.current_time()
+        if self._stopping:
+            session.stop()
         log.debug("Host %s: connected", session.conversation.host)
 
     def find(self, id: str) -> Session | None:
@@ -175,15 +199,16 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """The session is over: its exchanges are cancelled, its streams end."""
+        self._opening.discard(session)
         if self._sessions.pop(session.id, None) is not None:
             log.debug("Host %s: disconnected", session.conversation.host)
         session.over.set()
 
     def stop(self) -> None:
         """Let no more requests in, and end the streams of what is said unasked."""
+        self._stopping = True
         for session in self._sessions.values():
-            session.conversation.stopping = True
-            session.standing.finish(None)
+            session.stop()
 
     async def run(self) -> None:
         """End the sessions that nobody has used for long."""

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+import trio
+from msgspec import UNSET, UnsetType
 
 from mcpx.errors import McpxError, RemoteProtocolError, RpcError
+from mcpx.host.answer import Refused
 from mcpx.host.conversation import Conversation, Slot
 from mcpx.host.eras import Envelopes
 from mcpx.host.http.exchanges import answer_all, answer_one, send_refusals, take_body
-from mcpx.host.http.reply import JSON_HEADERS, Reply
+from mcpx.host.http.reply import JSON_HEADERS, TEXT_HEADERS, Reply
 from mcpx.spec import meta
 from mcpx.spec.codes import HEADER_MISMATCH, STATUS, UNSUPPORTED_VERSION
 from mcpx.spec.headers import MCP_PROTOCOL_VERSION, check_headers, check_params
 from mcpx.spec.revisions import ASSUMED_ON_HTTP, SUPPORTED, is_modern
-from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, decode_frame
+from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, decode_frame, id_key
 from mcpx.wire.lines import one_line
 from mcpx.wire.raws import members_of, string_of
 from mcpx.wire.sse import encode_event
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from mcpx.host.inbound import Handshake, Inbound, Notify
     from mcpx.host.service import Service
     from mcpx.transports.http_server import HttpRequest, HttpResponse
+    from mcpx.wire.frames import Frame
+
+MAX_SHOWN = 80  # characters of a version in a message
 
 # The HTTP status of a request that was not let in; 400 for any other code. The internal one: mcpx is stopping.
 _REFUSED = {**STATUS, INTERNAL_ERROR: 503}
@@ -52,13 +57,23 @@ class Stateless:
 
     async def modern(self, request: HttpRequest, response: HttpResponse) -> None:
         """A POST of the modern era: one request or notification, whose headers say what its body does."""
-        with self._converse(request, ASSUMED_ON_HTTP, 1) as conversation:
-            taken = conversation.take(request.body)
+        headers = request.headers
+        with self._converse(request, 1) as conversation:
+            try:
+                frame = decode_frame(request.body)
+                if frame.id is UNSET:
+                    _check_notification(headers, frame)
+                taken = conversation.take_frame(frame)
+            except RemoteProtocolError as error:
+                taken = conversation.refusal(error.id, error)
+            except RpcError as error:  # a notification gets no answer, not even an error
+                await response.send(400, f"{error.message}\n".encode(), TEXT_HEADERS)
+                return
             if taken is None:
                 await response.send(202)
                 return
             if isinstance(taken, Slot):
-                refusal = await self._check(conversation, taken, request.headers)
+                refusal = await self._check(conversation, taken, headers)
                 if refusal is None:
                     await self._answer(conversation, taken, request, response)
                     return
@@ -68,9 +83,7 @@ class Stateless:
 
     async def legacy(self, request: HttpRequest, response: HttpResponse) -> None:
         """A POST of a legacy host without a session (LV-10)."""
-        assumed = request.headers.get(MCP_PROTOCOL_VERSION, ASSUMED_ON_HTTP)
-        limit = self._service.gateway.settings.limits.max_in_flight
-        with self._converse(request, assumed, limit) as conversation:
+        with self._converse(request, self._service.gateway.settings.limits.max_in_flight) as conversation:
             taken = take_body(conversation, request.body)
             if not taken.slots:
                 await send_refusals(response, taken)
@@ -83,15 +96,18 @@ class Stateless:
                 else:
                     await reply.finish(message, encode_event(one_line(message)))
 
-    def _converse(self, request: HttpRequest, assumed: str, limit: int) -> Conversation:
+    def _converse(self, request: HttpRequest, limit: int) -> Conversation:
+        version = request.headers.get(MCP_PROTOCOL_VERSION)
+        named = version if version in SUPPORTED else None
         conversation = Conversation(
             self._service,
             f"http {request.peer}",
             "http",
-            assumed=assumed,
+            assumed=named or ASSUMED_ON_HTTP,
             limit=limit,
             handshaken=_ignore,
             envelopes=self._envelopes,
+            named=named is not None,
         )
         conversation.stopping = self.stopping
         return conversation
@@ -104,11 +120,14 @@ class Stateless:
         inbound = slot.inbound
         try:
             if not inbound.modern:
-                raise _no_envelope(inbound, headers[MCP_PROTOCOL_VERSION])
+                raise _no_envelope(inbound, headers.get(MCP_PROTOCOL_VERSION, ""))
             check_headers(headers, inbound.method, inbound.params, inbound.revision)
             if inbound.method == "tools/call" and (name := string_of(inbound.params.get("name"))) is not None:
-                mirrored = await self._service.gateway.mirrored(name, inbound.asker)
-                check_params(headers, mirrored, inbound.params.get("arguments"))
+                with trio.CancelScope() as scope, self._owed.owing(scope):
+                    mirrored = await self._service.gateway.mirrored(name, inbound.asker)
+                    check_params(headers, mirrored, inbound.params.get("arguments"))
+                if scope.cancelled_caught:
+                    raise Refused("mcpx is stopping")
         except McpxError as error:
             conversation.end(slot)
             return conversation.refusal(slot.id, error, inbound.method)
@@ -142,35 +161,55 @@ def _ignore(handshake: Handshake) -> None:
 def _no_envelope(inbound: Inbound, version: str) -> McpxError:
     """The header says that a request is modern, and its body does not."""
     if not is_modern(version):
-        return RpcError(
-            UNSUPPORTED_VERSION,
-            f"Unsupported protocol version: {version}",
-            {"supported": SUPPORTED, "requested": version},
-        )
+        return _unsupported(version)
     if inbound.method == "initialize":
         return RemoteProtocolError(METHOD_NOT_FOUND, "Method not found: initialize")
     return RemoteProtocolError(INVALID_PARAMS, f"Invalid params: _meta lacks {meta.PROTOCOL_VERSION}")
 
 
-def body_version(body: bytes) -> tuple[Raw | None, str | None]:
-    """The request id of a body, and the version that its metadata names, as far as it has them."""
-    try:
-        frame = decode_frame(body)
-    except RemoteProtocolError as error:
-        return error.id, None
-    params = members_of(None if frame.params is UNSET else frame.params) or {}
-    named = (members_of(params.get("_meta")) or {}).get(meta.PROTOCOL_VERSION)
-    return None if frame.id is UNSET else frame.id, string_of(named)
+def _version_of(frame: Frame) -> str | None:
+    """The version that a message's metadata names."""
+    told = members_of((members_of(frame.params) or {}).get("_meta"))
+    return string_of((told or {}).get(meta.PROTOCOL_VERSION))
+
+
+def _check_notification(headers: Mapping[str, str], frame: Frame) -> None:
+    """Hold what headers a notification has against its body. Raises ``RpcError`` where they do not fit, and for a
+    version that mcpx does not speak. (2026-07-28 basic/transports/streamable-http, Sending Messages, 5.)
+    """
+    version = _version_of(frame)
+    if frame.method is not UNSET:
+        check_headers(headers, frame.method, members_of(frame.params) or {}, version, required=False)
+    said = version or headers.get(MCP_PROTOCOL_VERSION, "")
+    if not is_modern(said):
+        raise _unsupported(said)
+
+
+def _unsupported(version: str) -> RpcError:
+    return RpcError(
+        UNSUPPORTED_VERSION,
+        f"Unsupported protocol version: {version}",
+        {"supported": SUPPORTED, "requested": version},
+    )
 
 
 def _mismatch(conversation: Conversation, request: HttpRequest) -> Answer | None:
     """That header and body name different versions comes before anything that is wrong with either."""
     named = request.headers.get(MCP_PROTOCOL_VERSION)
-    id, version = body_version(request.body)
+    try:
+        frame = decode_frame(request.body)
+    except RemoteProtocolError:
+        return None
+    version = _version_of(frame)
     if named is None or version is None or named == version:
         return None
     error = RpcError(
         HEADER_MISMATCH,
-        f"Header mismatch: MCP-Protocol-Version header value {named!r} does not match body value {version!r}",
+        f"Header mismatch: MCP-Protocol-Version header value {named[:MAX_SHOWN]!r} does not match body value "
+        f"{version[:MAX_SHOWN]!r}",
     )
-    return conversation.refusal(id, error)
+    return conversation.refusal(_usable(frame.id), error)
+
+
+def _usable(id: Raw | UnsetType) -> Raw | None:
+    return None if isinstance(id, UnsetType) or id_key(id) is None else id
