@@ -1,7 +1,7 @@
-"""Messages over a WebSocket, one a text frame: a channel to a server at a ``ws://`` or ``wss://`` address.
+"""The client's end of a WebSocket: a channel to a server at a ``ws://`` or ``wss://`` address.
 
-The library frames, answers pings and makes the closing handshake. Ours are the queue, the only writer, and the stream
-beneath, which sees how the server answers: a handshake that fails is told as soon as that is certain.
+The stream beneath the library is ours, and sees how the server answers: a handshake that fails is told as soon as that
+is certain.
 """
 
 from __future__ import annotations
@@ -12,64 +12,42 @@ from typing import TYPE_CHECKING
 
 import h11
 import trio
-from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
+from trio_websocket import HandshakeError, wrap_client_stream
 from wsproto.utilities import ProtocolError
 
 from mcpx.errors import ConnectError
-from mcpx.settings import KiB
 from mcpx.transports.crew import open_crew
-from mcpx.transports.handshake import MASK, Opening, is_refusal, opening, why_refused
-from mcpx.transports.outbox import MAX_PENDING, Outbox, Sending
+from mcpx.transports.handshake import Opening, is_refusal, opening, why_refused
+from mcpx.transports.outbox import MAX_PENDING
+from mcpx.transports.reasons import clean, why_no_tls
 from mcpx.transports.sockets import open_tcp
-from mcpx.wire.lines import KEPT, Oversize
+from mcpx.transports.websocket_channel import CLOSE_LIMIT, READ_SIZE, SUBPROTOCOL, WebSocketChannel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-SUBPROTOCOL = "mcp"
-READ_SIZE = 64 * KiB
+    from trio_websocket import ConnectionClosed
+
 HEAD_KEPT = 64  # bytes of the answer to the handshake that are looked at: its status line
-CLOSE_LIMIT = 0.5  # seconds that leaving waits for what is queued and for the closing handshake; within any exit budget
-MAX_REASON = 200  # characters shown of the server's reason for closing
 
 NORMAL_CODES = (1000, 1005)  # closed for no particular reason, and without any code (RFC 6455 section 7.4.1)
 ABNORMAL = 1006  # not closed at all, but gone
 FAULTS = (1002, 1007)  # a frame that makes no sense: the library gives them to what the server sends as well
 TOO_BIG = 1009
 
-_BOM = b"\xef\xbb\xbf"
 
-
-class WebSocketChannel(Sending):
-    """A ``Channel`` over a WebSocket. Open it with ``open_websocket``."""
+class ClientChannel(WebSocketChannel):
+    """A ``Channel`` to a server. Open it with ``open_websocket``."""
 
     def __init__(self, stream: trio.abc.Stream, handshake: Opening, *, max_frame: int, max_pending: int) -> None:
-        super().__init__(Outbox(max_pending))
-        self._stream = _ObservedStream(stream)
+        self._observed = _ObservedStream(stream)
+        super().__init__(self._observed, max_frame=max_frame, max_pending=max_pending)
         self._handshake = handshake
-        self._max_frame = max_frame
-        self._socket: WebSocketConnection | None = None
         self._end = "The connection to the server ended."
 
     def describe_end(self) -> str:
         """How it ended, in a sentence for a person."""
         return self._end
-
-    async def receive(self) -> list[bytes | Oversize]:
-        """The next message; see ``Channel``. Empty when the connection has ended, however it did."""
-        assert self._socket is not None
-        while True:
-            try:
-                message = await self._socket.get_message()
-            except ConnectionClosed as closed:
-                self._end = self._why_closed(closed)
-                return []
-            data = message.encode() if isinstance(message, str) else bytes(message)
-            data = data.removeprefix(_BOM)
-            if len(data) > self._max_frame:  # the library counts characters
-                return [Oversize(len(data), data[:KEPT], data[-KEPT:])]
-            if data and not data.isspace():
-                return [data]
 
     async def run_socket(self, settled: trio.Event) -> None:
         """Make the handshake, then read until the connection ends. ``settled`` is set when the handshake is over."""
@@ -98,59 +76,33 @@ class WebSocketChannel(Sending):
 
     async def _give_up_early(self, scope: trio.CancelScope) -> None:
         """The library waits for a handshake even when the connection has ended, or an error page is endless."""
-        await self._stream.over.wait()
+        await self._observed.over.wait()
         if self._socket is None:
             scope.cancel()
-
-    async def run_writer(self) -> None:
-        """Write what is queued, one message after the other, until the peer has gone or the task is cancelled."""
-        assert self._socket is not None
-        try:
-            while await self._outbox.wait():
-                (message,) = self._outbox.take(0)
-                await self._socket.send_message(message.decode())
-                self._outbox.done(len(message))
-        except ConnectionClosed:
-            self._outbox.close()  # the reader will say why
 
     def check_open(self) -> None:
         """Raises ``ConnectError`` where the handshake did not succeed."""
         if self._socket is None:
-            raise ConnectError(why_refused(self._stream.head, self._stream.broke))
+            raise ConnectError(why_refused(self._observed.head, self._observed.broke))
 
-    async def close_politely(self) -> None:
-        """Write what is queued, and make the closing handshake. Bound it with a deadline."""
-        if self._socket is not None:
-            await self._outbox.flush()
-            await self._socket.aclose()
-
-    async def close(self) -> None:
-        """Close the stream, whatever is under way on it."""
-        self._outbox.close()
-        await trio.aclose_forcefully(self._stream)
+    def _note_end(self, closed: ConnectionClosed) -> None:
+        self._end = self._why_closed(closed)
 
     def _why_closed(self, closed: ConnectionClosed) -> str:
         reason = closed.reason
         if reason is None or reason.code == ABNORMAL:
-            if self._stream.broke is not None:
-                return f"The connection to the server broke: {self._stream.broke}."
+            if self._observed.broke is not None:
+                return f"The connection to the server broke: {self._observed.broke}."
             return "The server closed the connection without a word."
         if reason.code == TOO_BIG and isinstance(closed.__context__, trio.ClosedResourceError):
             # Closed at this end. Where the server does it, because of what mcpx sent, it is the end of the channel.
             return f"The server sent a message longer than maxFrame allows ({self._max_frame} bytes)."
-        said = self._clean(reason.reason or "")
+        said = clean(reason.reason or "", self._handshake.secrets)
         if reason.code in NORMAL_CODES and not said:
             return "The server closed the connection."
         how = "The WebSocket connection failed" if reason.code in FAULTS else "The server closed the connection"
         known = "" if reason.name.endswith("_RESERVED") else f" ({reason.name.replace('_', ' ').lower()})"
         return f"{how} with WebSocket code {reason.code}{known}{f': {said}' if said else ''}."
-
-    def _clean(self, said: str) -> str:
-        """What the server says, without secrets and control characters, and without a full stop."""
-        for secret in self._handshake.secrets:
-            said = said.replace(secret, MASK)
-        said = "".join(one if one.isprintable() else " " for one in said[:MAX_REASON])
-        return said.strip().rstrip(".")
 
 
 class _ObservedStream(trio.abc.Stream):
@@ -198,7 +150,7 @@ class _ObservedStream(trio.abc.Stream):
 @asynccontextmanager
 async def open_websocket(
     url: str, headers: Mapping[str, str], *, deadline: float, max_frame: int, max_pending: int = MAX_PENDING
-) -> AsyncGenerator[WebSocketChannel]:
+) -> AsyncGenerator[ClientChannel]:
     """Open a channel to a server at a ``ws://`` or ``wss://`` URL. ``deadline`` is for connecting and the handshake.
 
     Raises ``ConnectError``, which says in a sentence what is wrong. For the rest see ``open_websocket_channel``.
@@ -218,7 +170,7 @@ async def open_websocket(
 @asynccontextmanager
 async def open_websocket_channel(
     stream: trio.abc.Stream, handshake: Opening, *, deadline: float, max_frame: int, max_pending: int = MAX_PENDING
-) -> AsyncGenerator[WebSocketChannel]:
+) -> AsyncGenerator[ClientChannel]:
     """Open a channel over a byte stream to a server, which becomes the channel's own.
 
     A received message of more than ``max_frame`` bytes ends the connection; ``max_pending`` bounds the bytes queued for
@@ -226,7 +178,7 @@ async def open_websocket_channel(
     at most ``CLOSE_LIMIT`` seconds, and closes the stream. The writer outlives the cancellation of the body, so that
     farewells go out. Raises ``ConnectError``.
     """
-    channel = WebSocketChannel(stream, handshake, max_frame=max_frame, max_pending=max_pending)
+    channel = ClientChannel(stream, handshake, max_frame=max_frame, max_pending=max_pending)
     try:
         async with open_crew() as crew:
             settled = trio.Event()
@@ -258,21 +210,8 @@ async def _dial(handshake: Opening) -> trio.abc.Stream:
         await secured.do_handshake()
     except trio.BrokenResourceError as error:
         await trio.aclose_forcefully(plain)
-        raise ConnectError(_why_no_tls(handshake, error.__cause__)) from None
+        raise ConnectError(why_no_tls(handshake.where, error.__cause__, "ws://")) from None
     except BaseException:
         await trio.aclose_forcefully(plain)
         raise
     return secured
-
-
-def _why_no_tls(handshake: Opening, cause: BaseException | None) -> str:
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        why = cause.verify_message.rstrip(".")
-        own = "If it is one of your own, name the file of its authority in mcpx's environment variable SSL_CERT_FILE."
-        return f"The certificate of {handshake.where} is not accepted: {why}. {own}"
-    if isinstance(cause, ssl.SSLError):
-        if cause.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
-            return f"{handshake.where} does not speak TLS; its URL should begin with ws://."
-        if cause.reason:
-            return f"TLS with {handshake.where} failed: {cause.reason.replace('_', ' ').lower()}."
-    return f"{handshake.where} closed the connection during the TLS handshake."

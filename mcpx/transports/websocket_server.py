@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mcpx.transports.http_parse import HttpRequest
 
 VERSION = "13"
+_END = b"\r\n\r\n"  # of the head
 OPENING_LIMIT = 10.0  # seconds for the handshake, of which everything that the client says is there already
 
 _PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
@@ -61,6 +62,10 @@ class ServerChannel(WebSocketChannel):
 
     takes_binary = False
 
+    def __init__(self, stream: trio.abc.Stream, *, max_frame: int, max_pending: int) -> None:
+        self._held = _HeldStream(stream)
+        super().__init__(self._held, max_frame=max_frame, max_pending=max_pending)
+
     async def run_socket(self, settled: trio.Event) -> None:
         """Make the handshake, then read until the connection ends. ``settled`` is set when the handshake is over."""
         try:
@@ -68,13 +73,14 @@ class ServerChannel(WebSocketChannel):
                 # No room for messages between the library's reader and ours, as with a client.
                 request = await wrap_server_stream(
                     nursery,
-                    self._stream,
+                    self._held,
                     message_queue_size=0,
                     max_message_size=self._max_frame,
                     receive_buffer_size=READ_SIZE,
                 )
                 agreed = SUBPROTOCOL if SUBPROTOCOL in request.proposed_subprotocols else None
                 self._socket = await request.accept(subprotocol=agreed)
+                self._held.release()
                 settled.set()
         except* (ConnectionClosed, ProtocolError, h11.ProtocolError, UnicodeError):
             pass  # the client has gone, or what it sends is no WebSocket: the reader finds the end
@@ -99,6 +105,44 @@ class ServerChannel(WebSocketChannel):
                     return
         except ConnectionClosed:
             return  # the reader will say so
+
+
+class _HeldStream(trio.abc.Stream):
+    """A stream that gives the head of the request, and what came behind it once the handshake is over.
+
+    A client need not wait for the answer to say more, and the library would leave that lying until still more came.
+    """
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._in_head = True
+        self._rest = b""
+        self._released = trio.Event()
+
+    def release(self) -> None:
+        """The handshake is over."""
+        self._released.set()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if self._in_head:
+            head, end, self._rest = bytes(await self._stream.receive_some(max_bytes)).partition(_END)
+            self._in_head = not end
+            return head + end
+        await self._released.wait()
+        if self._rest:
+            data, self._rest = self._rest, b""
+            return data
+        return bytes(await self._stream.receive_some(max_bytes))
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        self._released.set()
+        await self._stream.aclose()
 
 
 @asynccontextmanager

@@ -13,7 +13,8 @@ from trio_websocket import ConnectionClosed, WebSocketConnection, WebSocketReque
 from mcpx.errors import ConnectError
 from mcpx.transports.channel import Oversize
 from mcpx.transports.handshake import opening
-from mcpx.transports.websocket import CLOSE_LIMIT, WebSocketChannel, open_websocket_channel
+from mcpx.transports.websocket import ClientChannel, open_websocket_channel
+from mcpx.transports.websocket_channel import CLOSE_LIMIT
 from tests.support.running import in_virtual_time
 from tests.unit.transports.doubles import GatedSend
 
@@ -36,7 +37,7 @@ def client(stream: trio.abc.Stream, **more: Any) -> Any:
 
 
 @asynccontextmanager
-async def connected(**more: Any) -> AsyncIterator[tuple[WebSocketChannel, WebSocketConnection]]:
+async def connected(**more: Any) -> AsyncIterator[tuple[ClientChannel, WebSocketConnection]]:
     """A channel, and the server's end of the same WebSocket."""
     ours, theirs = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
@@ -258,7 +259,7 @@ async def test_a_sender_that_is_cancelled_leaves_nothing_or_all() -> None:
 
 
 @asynccontextmanager
-async def throttled() -> AsyncIterator[tuple[WebSocketChannel, GatedSend]]:
+async def throttled() -> AsyncIterator[tuple[ClientChannel, GatedSend]]:
     """A channel whose writes wait, after the handshake, for being let."""
     ours, theirs = trio.testing.memory_stream_pair()
     gate = GatedSend()
