@@ -18,6 +18,7 @@ from mcpx.errors import BrokenAnswer, ConnectError
 from mcpx.spec.codes import MODERN_CODES, UNSUPPORTED_VERSION
 from mcpx.spec.headers import LAST_EVENT_ID, MCP_SESSION_ID, request_headers
 from mcpx.transports.crew import open_crew
+from mcpx.transports.reasons import secrets_among
 from mcpx.upstream.http_answers import (
     ACCEPT,
     EVENTS,
@@ -107,7 +108,7 @@ class HttpChannel(PostingChannel):
 
     def _secrets(self, headers: dict[str, str]) -> tuple[str, ...]:
         session = headers.get(MCP_SESSION_ID)
-        return self.client.secrets if session is None else (*self.client.secrets, session)
+        return self.client.secrets if session is None else secrets_among((*self.client.secrets, session))
 
     async def _post_note(self, letter: Letter) -> str | None:
         if letter.method == INITIALIZED:
@@ -183,6 +184,8 @@ class HttpChannel(PostingChannel):
             if refusal.status in NOT_FOUND:
                 self._doubt(exchange)
             raise NoAnswer(refusal.reason(), refusal.status)
+        if refusal.status in NOT_FOUND and exchange.letter.version is not None and not refusal.names(exchange.number):
+            self._doubt(exchange)  # a modern server knows what it refuses
         await self._taker(exchange, answer)(refusal.body, True)
 
     def _doubt(self, exchange: Exchange) -> None:

@@ -71,6 +71,10 @@ class Refusal(NamedTuple):
         """The code of the JSON-RPC error, if it is one."""
         return None if self.error is None else error_code(self.error)
 
+    def names(self, number: int | None) -> bool:
+        """Whether it is an error for the request of that id, as its own id says."""
+        return self.error is not None and isinstance(self.error.id, Raw) and frames.id_key(self.error.id) == number
+
     def is_expiry(self, number: int | None) -> bool:
         """Whether it says that the session is not known.
 
@@ -78,7 +82,7 @@ class Refusal(NamedTuple):
         copied example servers say 400 and that there is no valid session. Of a request that a server has begun to work
         on it would say so with that request's id.
         """
-        ours = self.error is not None and isinstance(self.error.id, Raw) and frames.id_key(self.error.id) == number
+        ours = self.names(number)
         if self.status == 404:
             return not (ours and self.code == frames.METHOD_NOT_FOUND)
         return self.status == 400 and not ours and _SESSION.search(self.said) is not None

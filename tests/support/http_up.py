@@ -51,7 +51,10 @@ class Asked:
     @property
     def rpc(self) -> str | None:
         """The method of that message; ``None`` for an answer, or where there is none."""
-        return self.frame.get("method") if self.body else None
+        try:
+            return self.frame.get("method")
+        except ValueError:
+            return None
 
     @property
     def kind(self) -> str:
@@ -142,6 +145,7 @@ class HttpUp:
         self.asked: list[Asked] = []
         self.changes = Changes()
         self.audit = HttpAudit()
+        self.audited = True
         self.port = 0
         self._scheme = scheme
         self._connections = count(1)
@@ -172,7 +176,8 @@ class HttpUp:
             async with stream:
                 while (asked := await self._read(connection, stream, number)) is not None:
                     self.asked.append(asked)
-                    self.audit.asked(asked)
+                    if self.audited:
+                        self.audit.asked(asked)
                     self.changes.tell()
                     reply = Reply(connection, stream, asked, self.audit)
                     async with trio.open_nursery() as nursery:
@@ -225,6 +230,7 @@ async def serving(
 ) -> AsyncIterator[HttpUp]:
     """A scripted server on a free port. Raises ``AssertionError`` at the end for what mcpx may not say."""
     up = HttpUp(script, "http" if tls is None else "https")
+    up.audited = audit
 
     async def attend(stream: trio.SocketStream) -> None:
         secured = stream if tls is None else trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
@@ -235,8 +241,7 @@ async def serving(
         up.port = listener.socket.getsockname()[1]
         yield up
         nursery.cancel_scope.cancel()
-    if audit:
-        assert up.audit.problems == []
+    assert up.audit.problems == [], "\n".join(up.audit.problems)
 
 
 class HttpAudit:
@@ -349,8 +354,13 @@ def modern(**handlers: Any) -> Any:
     own = {name.replace("__", "/"): handler for name, handler in handlers.items()}
 
     async def script(asked: Asked, reply: Reply) -> None:
+        version = asked.headers.get(MCP_PROTOCOL_VERSION)
         if asked.method != "POST":
             await reply.text(405)
+        elif version is None:
+            await reply.error(-32020, "Header mismatch: MCP-Protocol-Version is missing", status=400)
+        elif not is_modern(version):
+            await reply.error(-32022, status=400, supported=[LATEST_MODERN], requested=version)
         elif asked.kind in own:
             await own[asked.kind](asked, reply)
         elif asked.kind == "server/discover":
@@ -364,7 +374,7 @@ def modern(**handlers: Any) -> Any:
 
 
 def legacy(revision: str = LATEST_LEGACY, *, sessions: bool = True, **handlers: Any) -> Any:
-    """A legacy server, whose sessions are called s1, s2 and so on; ``handlers`` as above, ``GET`` and ``DELETE`` too."""
+    """A legacy server, whose sessions are called s1, s2 and so on; ``handlers`` as above, and of GET and DELETE."""
     own = {name.replace("__", "/"): handler for name, handler in handlers.items()}
     numbers = count(1)
     known: set[str] = set()

@@ -206,7 +206,6 @@ async def test_failed_connections_back_off_like_processes(caplog: pytest.LogCapt
     assert all("next start in 0.1 s" in message for message in caplog.messages[1:])
 
 
-
 async def test_leaving_closes_the_connection() -> None:
     ended = trio.Event()
 
