@@ -76,9 +76,11 @@ class HttpConnection:
         self._scope = trio.CancelScope()
         self._outgoing = Outgoing(stream, self._scope, service.limits.write_time)
         self._idle = False  # there is no request
+        self._handshake = trio.CancelScope()  # of TLS
 
     def close_idle(self) -> None:
         """End the connection if it has no request."""
+        self._handshake.cancel()
         if self._idle:
             self._scope.cancel()
 
@@ -91,6 +93,8 @@ class HttpConnection:
                 nursery.start_soon(self._incoming.run)
                 with self._scope:
                     await self._talk()
+                if self._scope.cancelled_caught and self._outgoing.broken and not self._incoming.ended:
+                    log.debug("A client did not read: nothing could be written for %g s", self._limits.write_time)
                 nursery.cancel_scope.cancel()
             if self._tls is not None and not self._outgoing.broken:
                 with trio.move_on_after(CLOSE_TIME):
@@ -100,14 +104,16 @@ class HttpConnection:
 
     async def _shake_hands(self, stream: trio.SSLStream[trio.abc.Stream]) -> bool:
         """Agree on TLS, and say whether that went well."""
-        with trio.move_on_after(self._limits.head_time):
+        self._handshake.deadline = trio.current_time() + self._limits.head_time
+        with self._handshake:
             try:
                 await stream.do_handshake()
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 log.debug("A client failed at TLS: %s", error.__cause__ or error)
                 return False
             return True
-        log.debug("A client did not agree on TLS in time")
+        if not self._service.stop.is_set():
+            log.debug("A client did not agree on TLS in time")
         return False
 
     async def _talk(self) -> None:

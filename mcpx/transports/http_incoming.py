@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 READ_SIZE = 64 * KiB
 READ_AHEAD = 64 * KiB  # bytes that may wait for the conversation before reading pauses
+CRUMB = KiB  # bytes up to which what waits is joined: of single bytes each would take the room of fifty
 
 
 class Incoming:
@@ -35,7 +36,10 @@ class Incoming:
         """Read until the client hangs up, or the task is cancelled."""
         try:
             while data := bytes(await self._stream.receive_some(READ_SIZE)):
-                self._chunks.append(data)
+                if self._chunks and len(self._chunks[-1]) < CRUMB:
+                    self._chunks[-1] += data
+                else:
+                    self._chunks.append(data)
                 self._size += len(data)
                 self._tell()
                 if self._size >= READ_AHEAD:

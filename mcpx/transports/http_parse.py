@@ -20,6 +20,7 @@ from mcpx.settings import KiB
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+MAX_HEADERS = 256  # in one head; clients send a dozen, and joining thousands of one name takes long
 MAX_CHUNK_LINE = 256  # bytes of a chunk's size and extensions; nobody uses those
 MAX_TRAILERS = 8 * KiB  # bytes behind the last chunk, which nobody reads
 
@@ -97,6 +98,7 @@ class HeadReader:
         self._start = b""  # the first bytes
         self._target = b""
         self._headers: dict[str, str] = {}
+        self._count = 0  # of headers
         self._repeated = ""  # a header that there may be one of
         self._keep_alive = False
         self._complete = False
@@ -152,6 +154,8 @@ class HeadReader:
             raise BadRequest(400, "This is no HTTP request, or one with an unknown method.") from None
         except httptools.HttpParserError as error:
             raise BadRequest(400, f"This is no valid HTTP request: {error}.") from None
+        if self._count > MAX_HEADERS:
+            raise BadRequest(431, f"A request may have {MAX_HEADERS} headers here.")
         if self._repeated:
             raise BadRequest(400, f"There is more than one {self._repeated} header.")
 
@@ -161,6 +165,9 @@ class HeadReader:
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._count += 1
+        if self._count > MAX_HEADERS:
+            return
         key = name.decode("latin-1").lower()
         said = value.decode("latin-1").strip(" \t")
         headers = self._headers

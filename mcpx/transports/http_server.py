@@ -108,6 +108,8 @@ class _Server:
     async def _serve(self, stream: trio.abc.Stream) -> None:
         connection = HttpConnection(self._service, stream)
         self._connections.add(connection)
+        if self._service.stop.is_set():
+            connection.close_idle()  # it came just before the end
         try:
             await connection.run()
         finally:

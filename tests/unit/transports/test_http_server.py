@@ -12,7 +12,7 @@ from trio_websocket import wrap_client_stream, wrap_server_stream
 
 from mcpx.errors import LocalProtocolError, leaves
 from mcpx.transports.http_connection import DRAINED, LEAST_RATE, LINGER_BYTES, LINGER_TIME
-from mcpx.transports.http_incoming import READ_AHEAD
+from mcpx.transports.http_incoming import READ_AHEAD, Incoming
 from mcpx.transports.http_server import Answer, HttpRequest, HttpResponse
 from tests.support.running import in_virtual_time
 from tests.unit.transports.http_clients import GET, MAX_BODY, Client, Said, echo, post, serving
@@ -100,6 +100,21 @@ async def test_pipelined_requests_are_answered_in_their_order() -> None:
         assert handled == [b"1"]
         await client.send(post(b"2")[20:] + post(b"3"))
         assert [(await client.answer()).body for _ in range(3)] == [b"1", b"2", b"3"]
+
+
+@in_virtual_time
+async def test_crumbs_that_wait_take_no_more_room_than_a_loaf() -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    incoming = Incoming(theirs)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(incoming.run)
+        sent = bytes(number % 251 for number in range(3000))
+        for byte in sent:
+            await ours.send_all(bytes([byte]))
+            await trio.testing.wait_all_tasks_blocked()
+        assert len(incoming._chunks) == 3
+        assert incoming.take() == sent
+        nursery.cancel_scope.cancel()
 
 
 @in_virtual_time
@@ -501,7 +516,8 @@ async def test_a_large_body_on_a_slow_line_has_its_time() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 @in_virtual_time
-async def test_a_client_that_stops_reading_pins_nothing(stream: bool) -> None:
+async def test_a_client_that_stops_reading_pins_nothing(stream: bool, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "mcpx.http")
     ended: list[float] = []
 
     async def handler(request: HttpRequest, response: HttpResponse) -> None:
@@ -522,6 +538,7 @@ async def test_a_client_that_stops_reading_pins_nothing(stream: bool) -> None:
         assert not ended
         await trio.sleep(1.5)
         assert ended == [pytest.approx(since + WRITE_TIME, abs=0.1)]
+    assert [record.message for record in caplog.records] == ["A client did not read: nothing could be written for 30 s"]
 
 
 @in_virtual_time

@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpx.transports.http_parse import MAX_CHUNK_LINE, MAX_TRAILERS, BadRequest, ChunkedBody, Head, HeadReader
+from mcpx.transports.http_parse import (
+    MAX_CHUNK_LINE,
+    MAX_HEADERS,
+    MAX_TRAILERS,
+    BadRequest,
+    ChunkedBody,
+    Head,
+    HeadReader,
+)
 
-MAX_HEAD = 1000
+MAX_HEAD = 2000
 HOST = b"Host: here\r\n"
 
 
@@ -161,6 +169,7 @@ REFUSED = {
     "HTTP/2 without its preface": (request(b"Host: a", version=b"2.0"), 505),
     "a strange expectation": (request(b"Host: a", b"Expect: wonders"), 417),
     "a long head": (request(b"Host: a", b"X: " + b"x" * MAX_HEAD), 431),
+    "many headers": (request(b"Host: a", *[b"a:"] * MAX_HEADERS), 431),
     "a long target": (request(b"Host: a", target=b"/" + b"x" * MAX_HEAD), 431),
 }
 
@@ -175,6 +184,11 @@ def test_what_is_refused(case: str, step: int) -> None:
 def test_what_is_no_http_is_named() -> None:
     assert "without TLS" in refused(REFUSED["TLS"][0], 1)[1]
     assert "HTTP/2" in refused(REFUSED["HTTP/2"][0], 1)[1]
+
+
+def test_as_many_headers_as_may_be() -> None:
+    head, _ = read(request(b"Host: a", *[b"a:"] * (MAX_HEADERS - 1)))
+    assert head.request.headers["a"] == ", " * (MAX_HEADERS - 2)
 
 
 def test_an_endless_head_is_refused_before_it_ends() -> None:

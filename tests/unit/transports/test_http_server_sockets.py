@@ -279,6 +279,18 @@ async def test_who_fails_at_tls_is_a_line_in_the_log(tmp_path: Path, caplog: pyt
     assert all(record.exc_info is None for record in caplog.records)
 
 
+async def test_stopping_waits_for_no_handshake(tmp_path: Path) -> None:
+    async with open_tcp_listeners("127.0.0.1", 0) as plain:
+        listeners = tls_listeners(plain, server_tls(str(make_certificate(tmp_path))))
+        async with serving(listeners=listeners, head_time=1000) as server:
+            client = Client(await trio.open_tcp_stream("127.0.0.1", port_of(plain[0])))
+            await client.send(b"\x16\x03\x01")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            server.stop.set()
+            await server.ended.wait()
+            await client.stream.aclose()
+
+
 async def test_one_connection_too_many_behind_tls_is_closed(tmp_path: Path) -> None:
     async with open_tcp_listeners("127.0.0.1", 0) as plain:
         listeners = tls_listeners(plain, server_tls(str(make_certificate(tmp_path))))
