@@ -73,9 +73,7 @@ def opening(url: str, headers: Mapping[str, str]) -> Opening:
     host_header = (
         host_and_port(shown, port) if port != PORTS[parts.scheme] else host_and_port(shown, port)[: -len(f":{port}")]
     )
-    target = quote(parts.path or "/", safe=_PATH)
-    if parts.query:
-        target += "?" + quote(parts.query, safe=_PATH + "?")
+    target = target_of(parts.path, parts.query)
     reserved, owner = _RESERVED.get(parts.scheme, _RESERVED_ELSE)
     sent: dict[str, str] = {}
     for name, value in headers.items():
@@ -102,6 +100,12 @@ def opening(url: str, headers: Mapping[str, str]) -> Opening:
         [(name.encode(), value.encode()) for name, value in sent.items()],
         secrets_among(hidden),
     )
+
+
+def target_of(path: str, query: str) -> str:
+    """What a request line says of a URL."""
+    target = quote(path or "/", safe=_PATH)
+    return f"{target}?{quote(query, safe=_PATH + '?')}" if query else target
 
 
 def status_of(head: bytes) -> int | None:

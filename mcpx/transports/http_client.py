@@ -20,14 +20,15 @@ import httpx
 import trio
 
 from mcpx.errors import BrokenAnswer, ConnectError
-from mcpx.transports.handshake import opening
+from mcpx.transports.handshake import PORTS, opening, target_of
 from mcpx.transports.proxies import proxy_for
 from mcpx.transports.reasons import clean, said_status, why_no_tls
-from mcpx.transports.sockets import host_and_port, why_all
+from mcpx.transports.sockets import why_all
 from mcpx.wire.headers import media_type
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+    from urllib.parse import SplitResult
 
 # An idle connection is used again for so many seconds. Node and uvicorn close theirs after five: a request that is sent
 # at that very moment is lost, and nobody can say whether it ran.
@@ -114,6 +115,7 @@ class HttpClient:
         self._opening = opening(url, headers)
         self.where = self._opening.where  # the address as it is shown
         self.secrets = self._opening.secrets
+        self._known = False  # it has answered as a server of HTTP does
         self._scheme = "https" if self._opening.tls else "http"
         proxy = proxy_for(self._scheme, self._opening.host, self._opening.port, environ)
         self._proxy = None if proxy is None else _shown_proxy(proxy)
@@ -145,25 +147,16 @@ class HttpClient:
 
         Raises ``ConnectError`` for one of another origin: what goes there would be told to somebody else.
         """
-        found = urlsplit(urljoin(self._base, reference))
-        if (found.scheme, found.netloc.rpartition("@")[2].lower()) != self._origin:
-            try:
-                elsewhere = host_and_port(found.hostname or "?", found.port or 0).removesuffix(":0")
-            except ValueError:
-                elsewhere = "?"
-            said = clean(f"{found.scheme}://{elsewhere}{found.path}", self.secrets)
+        base = f"{self._scheme}://{self.where}{self.target}"
+        try:
+            found = urlsplit(urljoin(base, reference))
+            origin = _origin(found)
+        except ValueError:
+            raise ConnectError(f"{self.where} points to an address that makes no sense") from None
+        if origin != _origin(urlsplit(base)):
+            said = clean(f"{found.scheme}://{found.netloc.rpartition('@')[2]}{found.path}", self.secrets)
             raise ConnectError(f"{self.where} points to {said}, which is of another origin")
-        return (found.path or "/") + (f"?{found.query}" if found.query else "")
-
-    @property
-    def _origin(self) -> tuple[str, str]:
-        parts = urlsplit(self._base)
-        return parts.scheme, parts.netloc
-
-    @property
-    def _base(self) -> str:
-        where = self.where.removesuffix(":443" if self._opening.tls else ":80")
-        return f"{self._scheme}://{where.lower()}{self.target}"
+        return target_of(found.path, found.query)
 
     @asynccontextmanager
     async def open_answer(
@@ -220,13 +213,15 @@ class HttpClient:
                     scheme=self._scheme,
                     host=self._opening.host,
                     port=self._opening.port,
-                    raw_path=target.encode("ascii", "replace"),
+                    raw_path=target.encode(),
                 ),
                 headers=list(self._headers(headers)),
                 content=body or None,
                 extensions={"timeout": timeout, "trace": trace},
             )
-            return HttpAnswer(await self._transport.handle_async_request(request))
+            answer = HttpAnswer(await self._transport.handle_async_request(request))
+            self._known = True
+            return answer
         except httpx.InvalidURL:
             raise ConnectError(f"{self.where} is no address that HTTP knows.") from None
         except httpx.ConnectTimeout:
@@ -244,7 +239,7 @@ class HttpClient:
             if name.decode().lower() not in own:
                 yield name, value
         for name, value in headers.items():
-            yield name.encode(), value.encode("ascii", "replace")
+            yield name.encode(), value.encode()
 
     def _why_not(self, error: httpx.TransportError) -> str:
         if isinstance(error, httpx.ProxyError):
@@ -265,7 +260,8 @@ class HttpClient:
         return f"{where} cannot be connected to."
 
     def _why_broken(self, error: httpx.TransportError) -> str:
-        hint = "" if self._opening.tls else " If it speaks TLS, its URL should begin with https://."
+        doubtful = not self._known and not self._opening.tls
+        hint = " If it speaks TLS, its URL should begin with https://." if doubtful else ""
         if isinstance(error, httpx.RemoteProtocolError):
             if "disconnected" in str(error):
                 return f"The server closed the connection without an answer.{hint}"
@@ -301,6 +297,11 @@ class HttpClients:
             if not users:
                 del self._clients[key]
                 await client.aclose()
+
+
+def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
+    """What tells servers apart (RFC 6454 section 4). Raises ``ValueError`` for a port that is none."""
+    return url.scheme, url.hostname, url.port or PORTS.get(url.scheme)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

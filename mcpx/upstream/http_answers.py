@@ -14,7 +14,7 @@ from mcpx.settings import KiB
 from mcpx.transports.reasons import ADVICE, clean, said_status
 from mcpx.wire import frames
 from mcpx.wire.raws import members_of, string_of
-from mcpx.wire.sse import MESSAGE, SseDecoder
+from mcpx.wire.sse import MESSAGE, Event, SseDecoder
 
 if TYPE_CHECKING:
     from mcpx.transports.http_client import HttpAnswer
@@ -133,7 +133,7 @@ async def read_messages(answer: HttpAnswer, take: Take, place: Place, max_frame:
             f"The server answered with {clean(answer.media_type, ())}, which is no MCP message. Is the URL right?",
             answer.status,
         )
-    return bool(body.strip()) and await take(body, True)
+    return bool(body) and not body.isspace() and await take(body, True)
 
 
 async def read_events(answer: HttpAnswer, take: Take, place: Place, max_frame: int) -> bool:
@@ -151,13 +151,18 @@ async def read_events(answer: HttpAnswer, take: Take, place: Place, max_frame: i
                 place.last_id = event.id
             if event.retry is not None:
                 place.retry = event.retry / 1000
-            if event.event == MESSAGE and event.data.strip() and await take(event.data, False):
+            if is_message(event) and await take(event.data, False):
                 del events, event
                 with trio.move_on_after(LINGER):
                     while await answer.receive_some_or_nothing():
                         pass
                 return True
     return False
+
+
+def is_message(event: Event) -> bool:
+    """Whether an event is one of MCP's; an empty one only says where the stream can be resumed."""
+    return event.event == MESSAGE and bool(event.data) and not event.data.isspace()
 
 
 def no_answer(letter: Letter, answer: HttpAnswer) -> NoAnswer:

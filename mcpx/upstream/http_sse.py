@@ -15,11 +15,11 @@ from mcpx.errors import BrokenAnswer, ConnectError, RemoteProtocolError
 from mcpx.spec.headers import MCP_PROTOCOL_VERSION
 from mcpx.spec.revisions import VERSION_HEADER
 from mcpx.transports.crew import open_crew
-from mcpx.upstream.http_answers import EVENTS, NoAnswer, read_refusal, too_long
+from mcpx.upstream.http_answers import EVENTS, NoAnswer, is_message, read_refusal, too_long
 from mcpx.upstream.http_channel import CLOSE_LIMIT, JSON_HEADERS, Exchange, PostingChannel
 from mcpx.upstream.http_letters import INITIALIZE, read_answer, read_letter
 from mcpx.wire.raws import members_of, string_of
-from mcpx.wire.sse import MESSAGE, Event, SseDecoder
+from mcpx.wire.sse import Event, SseDecoder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -97,7 +97,7 @@ class SseChannel(PostingChannel):
             except ConnectError as error:
                 raise NoEventStream(f"{error}; what mcpx posts would be told to somebody else.") from None
             self.settled.set()
-        elif event.event == MESSAGE and event.data.strip():
+        elif is_message(event):
             if self._endpoint is None:
                 raise NoEventStream("The server's stream does not begin with the address to post to.")
             self._look_at(event.data)

@@ -101,8 +101,11 @@ class SseDecoder:
     def _take(self, line: bytes) -> Event | None:
         if not line:
             return self._dispatch()
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
+        colon = line.find(b":")
+        if colon < 0:
+            name, value = line, b""
+        else:  # one copy of the value, which may be nearly all of a huge line
+            name, value = line[:colon], line[colon + (2 if line[colon + 1 : colon + 2] == b" " else 1) :]
         if name == b"data":
             if self._first is None:
                 self._first = value
