@@ -1,0 +1,160 @@
+"""``mcpx serve --http`` as a process, and hosts that come to it by way of events or a WebSocket."""
+
+from __future__ import annotations
+
+import re
+import signal
+from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import h11
+import trio
+from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
+
+from tests.support.fake_down import Host
+from tests.support.http_wire import Wire, wired
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from tests.support.scripted import Scripted
+    from tests.support.stage import Stage
+
+_LISTENING = re.compile(r"listening on https?://\S+:(\d+)/mcp")
+
+
+class Site(NamedTuple):
+    """A process that serves HTTP. ``process`` is a host that says nothing: it has its log, signals and end."""
+
+    process: Host
+    port: int
+
+    def wired(self, **how: Any) -> Any:
+        """A connection to it."""
+        return wired(self.port, **how)
+
+    async def stop(self) -> int:
+        """End it as a person would; its exit status."""
+        self.process.signal(signal.SIGTERM)
+        return await self.process.wait()
+
+
+@asynccontextmanager
+async def serving_http(
+    stage: Stage, *upstreams: Scripted, args: tuple[str, ...] = (), address: str = "127.0.0.1:0", **how: Any
+) -> AsyncIterator[Site]:
+    """Run ``mcpx serve --http`` in front of these upstreams; see ``Stage.mcpx`` for what is checked afterwards.
+
+    On leaving it is ended by SIGTERM, where it has not ended before.
+    """
+    async with stage.mcpx(*upstreams, args=["--http", address, *args], **how) as process:
+        await process.logged("listening on http")
+        found = _LISTENING.search(process.log)
+        assert found is not None
+        site = Site(process, int(found[1]))
+        yield site
+        if process.process.returncode is None:
+            await site.stop()
+    assert process.received == []  # stdout is not used
+
+
+class _Lines:
+    """Messages as lines, which is how ``Host`` takes and gives them."""
+
+    def __init__(
+        self, send: Callable[[bytes], Awaitable[None]], receive: Callable[[], Awaitable[bytes | None]]
+    ) -> None:
+        self._send = send
+        self._receive = receive
+
+    async def send_all(self, data: bytes) -> None:
+        for line in data.splitlines():
+            await self._send(line)
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        message = await self._receive()
+        return b"" if message is None else message + b"\n"
+
+
+@asynccontextmanager
+async def _host(lines: _Lines) -> AsyncIterator[Host]:
+    """A host over these; on leaving, what it was sent must break no rule."""
+    host = Host(cast("trio.Process", SimpleNamespace(stdin=lines, stdout=lines, stderr=None)))
+
+    async def read() -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await host.read()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        try:
+            yield host
+        finally:
+            nursery.cancel_scope.cancel()
+    problems = host.audit()
+    assert not problems, problems
+
+
+@asynccontextmanager
+async def sse_stream(site: Site) -> AsyncIterator[tuple[Wire, str]]:
+    """A stream of events that has been opened, and the endpoint that it named first."""
+    async with site.wired() as wire:
+        await wire.send("GET", "/sse", headers={"Accept": "text/event-stream"})
+        assert (await wire.head()).status == 200
+        first = await wire.event()
+        assert first is not None
+        assert first.event == "endpoint"
+        yield wire, first.data.decode()
+
+
+@asynccontextmanager
+async def sse_host(site: Site) -> AsyncIterator[Host]:
+    """A host by HTTP with events; on leaving it goes at once."""
+    async with sse_stream(site) as (stream, endpoint):
+
+        async def send(message: bytes) -> None:
+            async with site.wired() as wire:
+                assert (await wire.post(endpoint, message)).status == 202
+
+        async def receive() -> bytes | None:
+            try:
+                event = await stream.event()
+            except h11.RemoteProtocolError as error:  # cut off, which is no end
+                raise trio.BrokenResourceError from error
+            return None if event is None else event.data
+
+        async with _host(_Lines(send, receive)) as host:
+            yield host
+
+
+@asynccontextmanager
+async def ws_socket(site: Site) -> AsyncIterator[WebSocketConnection]:
+    """A WebSocket, of another implementation than ours as far as there is one; on leaving it goes at once."""
+    stream = await trio.open_tcp_stream("127.0.0.1", site.port)
+    try:
+        async with trio.open_nursery() as nursery:
+            yield await wrap_client_stream(nursery, stream, f"127.0.0.1:{site.port}", "/ws", subprotocols=["mcp"])
+            nursery.cancel_scope.cancel()
+    finally:
+        await trio.aclose_forcefully(stream)
+
+
+@asynccontextmanager
+async def ws_host(site: Site) -> AsyncIterator[Host]:
+    """A host on a WebSocket; on leaving it goes at once."""
+    async with ws_socket(site) as socket:
+
+        async def send(message: bytes) -> None:
+            await socket.send_message(message.decode())
+
+        async def receive() -> bytes | None:
+            try:
+                message = await socket.get_message()
+            except ConnectionClosed:
+                return None
+            assert isinstance(message, str)
+            return message.encode()
+
+        async with _host(_Lines(send, receive)) as host:
+            yield host
