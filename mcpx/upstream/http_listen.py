@@ -17,6 +17,8 @@ from mcpx.upstream.backoff import restart_delay
 from mcpx.upstream.http_answers import EVENTS, NoAnswer, Place, read_events
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpx.settings import Limits
     from mcpx.upstream.http_channel import PostingChannel
     from mcpx.upstream.http_session import LegacySession
@@ -57,11 +59,13 @@ async def _keep_open(channel: PostingChannel, session: LegacySession, limits: Li
     generation = session.generation
     place = Place()
     was_open = False
+    listening = session.listening
     while True:
         delay = restart_delay(record.failures, limits.restart_backoff_step, limits.restart_backoff_max, random.random())
         await trio.sleep(max(delay, place.retry or 0))
         began = trio.current_time()
-        outcome = await _listen(channel, session, place)
+        outcome = await _listen(channel, session, place, listening.set)
+        listening.set()
         if outcome == "none" or (outcome == "expired" and not was_open):
             return  # it has no such stream, which it need not
         was_open = was_open or outcome == "ended"
@@ -70,8 +74,10 @@ async def _keep_open(channel: PostingChannel, session: LegacySession, limits: Li
             await session.renew(generation)  # nothing else may ask for long, and what changes is to be heard
 
 
-async def _listen(channel: PostingChannel, session: LegacySession, place: Place) -> Outcome:
-    """Open the stream once and read it to its end."""
+async def _listen(
+    channel: PostingChannel, session: LegacySession, place: Place, opened_now: Callable[[], None]
+) -> Outcome:
+    """Open the stream once and read it to its end; ``opened_now`` is called when it is open."""
 
     async def take(body: bytes, alone: bool) -> bool:
         await channel.deliver(body)
@@ -91,6 +97,7 @@ async def _listen(channel: PostingChannel, session: LegacySession, place: Place)
                 log.debug("[%s] has no stream of its own (HTTP status %s)", channel.server, answer.status)
                 return "none"
             opened = True
+            opened_now()
             await read_events(answer, take, place, channel.max_frame)
             return "ended"
     except NoAnswer as error:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("mcpx.upstream")
 
 READY_LIMIT = 10.0  # seconds that requests wait for the server to accept that the handshake is over
+# Seconds that the first requests of a session wait until its own stream is open: what a server says there is lost as
+# long as nobody listens (the official SDKs' servers keep nothing), a question about the first call as well.
+LISTEN_LIMIT = 0.5
 RENEW_LIMIT = 30.0  # seconds for opening a session anew
 DELETE_LIMIT = 0.5  # seconds for telling the server that a session is over; within any exit budget
 
@@ -59,6 +62,7 @@ class LegacySession:
         self.generation = 0  # counts the sessions; 0: none yet
         self.opened = trio.Event()  # of the session; set when it is in use
         self.replaced = trio.Event()  # of the session; set when it is over and another is to take its place
+        self.listening = trio.Event()  # of the session; set when its own stream is open, or there is none to be had
 
     @property
     def headers(self) -> dict[str, str]:
@@ -96,6 +100,10 @@ class LegacySession:
             await self._ready.wait()
         if self._renewing is not None:
             await self._renewing.wait()
+        listening = self.listening
+        with trio.move_on_after(LISTEN_LIMIT):
+            await listening.wait()
+        listening.set()  # nothing waits for it a second time
 
     async def renew(self, generation: int) -> bool:
         """Open the session anew, unless that has been done since ``generation``; whether there is one now.
@@ -116,7 +124,7 @@ class LegacySession:
         reason: str | None = f"it was not there within {RENEW_LIMIT:g} s."
         before, self.id = self.id, None
         self.replaced.set()
-        self.opened, self.replaced = trio.Event(), trio.Event()
+        self.opened, self.replaced, self.listening = trio.Event(), trio.Event(), trio.Event()
         try:
             with trio.move_on_after(RENEW_LIMIT):
                 reason = await self._try_renewing()

@@ -11,8 +11,9 @@ import trio
 from mcpx.errors import UpstreamError, UpstreamGone
 from mcpx.settings import Limits
 from mcpx.spec.revisions import LATEST_LEGACY, V2025_06_18
+from mcpx.upstream.http_session import LISTEN_LIMIT
 from tests.support.http_up import Asked, Reply, initialized, legacy, serving
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import BUSY, PATIENCE
 from tests.unit.upstream.over_http import ASKER, QUICK, call, session_at, session_with, supervised, why_failed
 
 OK = {"content": [{"type": "text", "text": "done"}]}
@@ -145,6 +146,34 @@ async def test_what_a_server_says_unasked_arrives() -> None:
         assert pong.headers["mcp-session-id"] == "s1"
         await session.ask("tools/list", {}, ASKER)
     assert up.of("GET")[0].gone.is_set()
+
+
+async def test_nothing_is_asked_of_a_session_before_its_stream_is_open() -> None:
+    """Servers on the official SDKs ask their questions there, even about a call, and lose them while nobody listens."""
+
+    async def stream(asked: Asked, reply: Reply) -> None:
+        await trio.sleep(0.2)
+        opened.append(len(up.of("tools/list")))
+        await reply.events()
+        await reply.hang()
+
+    opened: list[int] = []
+    async with serving(legacy(GET=stream)) as up, session_at(up.url) as session:
+        await session.ask("tools/list", {}, ASKER)
+        assert opened == [0]
+
+
+async def test_a_server_that_does_not_come_round_to_its_stream_is_asked_all_the_same() -> None:
+    async def stream(asked: Asked, reply: Reply) -> None:
+        await reply.hang()
+
+    async with serving(legacy(GET=stream)) as up, session_at(up.url) as session:
+        began = trio.current_time()
+        await session.ask("tools/list", {}, ASKER)
+        waited = trio.current_time() - began
+        await session.ask("tools/list", {}, ASKER)
+        assert waited < LISTEN_LIMIT + BUSY
+        assert trio.current_time() - began - waited < LISTEN_LIMIT  # once is enough
 
 
 @pytest.mark.parametrize("status", [405, 404, 400, 501])
