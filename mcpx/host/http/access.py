@@ -16,6 +16,7 @@ from mcpx.transports.sockets import host_and_port
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+SHORTEST_TOKEN = 8  # characters; whatever is shorter is guessed soon
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})  # this machine's names for itself
 
 _HOST = re.compile(r"(?:\[([^\[\]]+)\]|([^\[\]:/@?#,\\\s]+))(?::\d*)?")  # RFC 9110 section 7.2
@@ -69,11 +70,14 @@ def plan_access(
 def check_token(text: str, source: str) -> str:
     """A token as ``source`` has it, without the white space around it.
 
-    Raises ``ConfigError`` for one that no ``Authorization`` could carry (RFC 6750 section 2.1).
+    Raises ``ConfigError`` for one that is too short, or that no ``Authorization`` could carry (RFC 6750 section 2.1).
     """
     token = text.strip()
     if not token:
         raise ConfigError([f"{source} holds no token"])
+    if len(token) < SHORTEST_TOKEN:
+        made = "openssl rand -hex 32 makes a good one"
+        raise ConfigError([f"the token in {source} has less than {SHORTEST_TOKEN} characters; {made}"])
     if not _TOKEN.fullmatch(token):
         raise ConfigError([f"the token in {source} may have letters, digits and punctuation only, and no spaces"])
     return token

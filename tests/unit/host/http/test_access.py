@@ -114,14 +114,21 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 
 def test_a_token_is_taken_without_what_is_around_it() -> None:
-    assert check_token(" s3cret\r\n", "file") == "s3cret"
+    assert check_token(" s3cret-t0ken\r\n", "file") == "s3cret-t0ken"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "holds no token"), (" \n", "holds no token"), ("two words", "no spaces"), ("a\nb", "no spaces"),
-     ("t\u00f6ken", "letters, digits"), ("a\0b", "letters, digits")],
-)  # fmt: skip
+    [
+        ("", "holds no token"),
+        (" \n", "holds no token"),
+        ("1234567", "less than 8"),
+        ("two words", "no spaces"),
+        ("one\ntwo three", "no spaces"),
+        ("t\u00f6kent\u00f6ken", "letters, digits"),
+        ("abcdefg\0b", "letters, digits"),
+    ],
+)
 def test_a_token_that_no_header_could_carry(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         check_token(text, "the file")
