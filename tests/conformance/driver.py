@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from mcpx.errors import McpxError
+from mcpx.errors import McpxError, leaves
 from mcpx.gateway import open_gateway
 from mcpx.settings import ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_MODERN
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 SCENARIO = "MCP_CONFORMANCE_SCENARIO"
 CONTEXT = "MCP_CONFORMANCE_CONTEXT"
 PATIENCE = 25.0  # seconds; the suite gives a client thirty
+
+
+class Failed(McpxError):
+    """Some of the tools could not be called."""
 
 
 class Driver:
@@ -63,10 +67,19 @@ class Driver:
         return await self.ask("tools/call", name=name, arguments=arguments)
 
     async def call_all(self) -> None:
-        """Call every tool that there is, with arguments that fit its schema."""
+        """Call every tool that there is, with arguments that fit its schema; one that fails keeps none from its turn.
+
+        Raises ``Failed`` at the end where one did.
+        """
+        failures: list[str] = []
         for tool in await self.list("tools"):
             schema = tool["inputSchema"].get("properties", {})
-            await self.call(tool["name"], **{name: _value(of.get("type")) for name, of in schema.items()})
+            try:
+                await self.call(tool["name"], **{name: _value(of.get("type")) for name, of in schema.items()})
+            except McpxError as error:
+                failures.append(f"{tool['name']}: {error}")
+        if failures:
+            raise Failed("\n".join(failures))
 
 
 def _value(kind: Any) -> Any:
@@ -135,12 +148,13 @@ def main() -> int:
     if scenario not in STEPS:
         print(f"there are no steps for the scenario {scenario!r}", file=sys.stderr)
         return 2
+    failed: list[BaseException] = []
     try:
         trio.run(_drive, url, scenario)
     except* McpxError as group:
-        print(*group.exceptions, sep="\n", file=sys.stderr)
-        return 1
-    return 0
+        failed += leaves(group)
+    print(*failed, sep="\n", file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ CAUSES: dict[str, str] = {
         "A legacy server has no error that says which capability it misses in its host, so there is none for mcpx to "
         "pass on: the revision of the server cannot say what the revision of the host asks for."
     ),
+    "handshake": "The modern era has no handshake, whose two messages the suite would look at as well.",
     "tasks": "The tasks extension is served by neither mcpx nor the server behind it.",
     "front": "`Host` and `Origin` are looked at by what stands in front of a server, which the fixture is not.",
 }
@@ -121,7 +122,43 @@ _MODERN_SERVER_LEG = (
 )
 
 SERVER_LEG: dict[str, tuple[Short, ...]] = {LATEST_LEGACY: _LEGACY_SERVER_LEG, LATEST_MODERN: _MODERN_SERVER_LEG}
-CLIENT_LEG: dict[str, tuple[Short, ...]] = {LATEST_LEGACY: (), LATEST_MODERN: ()}
+CLIENT_LEG: dict[str, tuple[Short, ...]] = {
+    LATEST_LEGACY: (
+        Short(
+            "elicitation-sep1034-client-defaults",
+            "questions",
+            (
+                "client-elicitation-sep1034-general",
+                "client-elicitation-sep1034-string-default",
+                "client-elicitation-sep1034-integer-default",
+                "client-elicitation-sep1034-number-default",
+                "client-elicitation-sep1034-enum-default",
+                "client-elicitation-sep1034-boolean-default",
+            ),
+        ),
+    ),
+    LATEST_MODERN: (
+        Short(
+            "request-metadata",
+            "questions",
+            skipped=(
+                "sep-2575-client-declares-roots-capability",
+                "sep-2575-client-declares-sampling-capability",
+                "sep-2575-client-declares-elicitation-capability",
+            ),
+        ),
+        Short("http-standard-headers", "handshake", skipped=("sep-2243-client-includes-standard-headers",)),
+        Short(
+            "sep-2322-client-request-state",
+            "questions",
+            (
+                "sep-2322-client-request-state-echoed",
+                "sep-2322-client-jsonrpc-id-different",
+                "sep-2322-client-no-state-omitted",
+            ),
+        ),
+    ),
+}
 
 # In front of the fixture itself.
 _FRONT = Short("dns-rebinding-protection", "front", ("localhost-host-rebinding-rejected",))
