@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from tests.conformance import client_leg, suite
@@ -84,7 +85,11 @@ def _where(short: Short) -> str:
 
 def _checks(short: Short) -> str:
     marked = [(short.failing, ""), (short.warning, " (warns)"), (short.skipped, " (skipped)")]
-    return ", ".join(f"`{id}`{note}" for ids, note in marked for id in ids)
+    return ", ".join(
+        f"`{id}`{note}" + (f" {times} times" if times > 1 else "")
+        for ids, note in marked
+        for id, times in Counter(ids).items()
+    )
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

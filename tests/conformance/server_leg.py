@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import socket
+import re
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -25,6 +25,7 @@ TRANSPORTS = ("stdio", "http")
 LEG_LIMIT = 300.0  # seconds for one run of the suite; it takes about twenty
 LISTEN_LIMIT = 30.0  # seconds until a program listens
 LOOK = 0.05  # seconds between two looks at whether it does
+_LISTENS = re.compile(r"listening on (http://\S+)")
 
 
 class Cell(NamedTuple):
@@ -84,14 +85,12 @@ async def _fixture_over_http(revision: str, folder: Path) -> AsyncIterator[str]:
 
 
 async def _through_mcpx(cell: Cell, folder: Path, upstream: list[str]) -> Outcomes:
-    port = _free_port()
     home = str(folder / "home")
     own = {f"XDG_{kind}_HOME": home for kind in ("CONFIG", "STATE", "DATA", "CACHE")}
     log = folder / "mcpx.log"
-    command = [sys.executable, "-m", "mcpx", "serve", "--http", f"127.0.0.1:{port}", *upstream]
+    command = [sys.executable, "-m", "mcpx", "serve", "--http", "127.0.0.1:0", *upstream]
     async with suite.started(command, log, {**own, "HOME": home}) as mcpx:
-        await _listening(mcpx, port, log)
-        return await _suite(f"http://127.0.0.1:{port}/mcp", cell.requirements, folder)
+        return await _suite(await _listening(mcpx, log), cell.requirements, folder)
 
 
 async def _suite(url: str, revision: str, folder: Path) -> Outcomes:
@@ -99,23 +98,13 @@ async def _suite(url: str, revision: str, folder: Path) -> Outcomes:
     return suite.results(folder, "server-")
 
 
-def _free_port() -> int:
-    """A port that nobody listens on; mcpx binds it in a moment."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-async def _listening(process: trio.Process, port: int, log: Path) -> None:
+async def _listening(mcpx: trio.Process, log: Path) -> str:
+    """Where mcpx listens, as its log says."""
     with trio.move_on_after(LISTEN_LIMIT):
-        while process.poll() is None:
-            try:
-                stream = await trio.open_tcp_stream("127.0.0.1", port)
-            except OSError:
-                await trio.sleep(LOOK)  # nothing else tells that it listens
-                continue
-            await stream.aclose()
-            return
+        while mcpx.poll() is None:
+            if (said := _LISTENS.search(suite.last_words(log))) is not None:
+                return said[1]
+            await trio.sleep(LOOK)  # a file tells nobody that it grew
     raise NeverListened(f"mcpx did not listen; it said: {suite.last_words(log)}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,32 +16,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-# What did not pass: a scenario, one of its checks, and that it failed, warned or was skipped.
-Found = set[tuple[str, str, str]]
+# What did not pass: a scenario, one of its checks, and that it failed, warned or was skipped; each as often as it did.
+Found = Counter[tuple[str, str, str]]
+
+# These measure time, which a busy machine spoils: they get a second chance.
+TIMED = {"sse-retry"}
 
 
 def _found(outcomes: Mapping[str, suite.Outcome], loose: Iterable[Short]) -> Found:
     """What did not pass; of the scenarios of which ``loose`` names no checks only that they did not."""
     opaque = {short.scenario for short in loose if ANY in short.failing + short.skipped}
-    found: Found = set()
+    found: Found = Counter()
     for name, outcome in outcomes.items():
         if not outcome.checks:
-            found.add((name, ANY, "FAILURE"))
+            found[name, ANY, "FAILURE"] += 1
         for status in ("FAILURE", "WARNING", "SKIPPED"):
             checks = outcome.of(status)
-            found |= {(name, check.id, status) for check in checks if name not in opaque}
             if checks and name in opaque:
-                found.add((name, ANY, status))
+                found[name, ANY, status] += 1
                 break
+            found.update((name, check.id, status) for check in checks)
     return found
 
 
 def _expected(shorts: Iterable[Short]) -> Found:
-    found: Found = set()
+    found: Found = Counter()
     for short in shorts:
-        found |= {(short.scenario, check, "FAILURE") for check in short.failing}
-        found |= {(short.scenario, check, "WARNING") for check in short.warning}
-        found |= {(short.scenario, check, "SKIPPED") for check in short.skipped}
+        found.update((short.scenario, check, "FAILURE") for check in short.failing)
+        found.update((short.scenario, check, "WARNING") for check in short.warning)
+        found.update((short.scenario, check, "SKIPPED") for check in short.skipped)
     return found
 
 
@@ -72,6 +76,9 @@ async def test_server_leg(cell: Cell, tmp_path: Path) -> None:
 async def test_client_leg(revision: str, tmp_path: Path) -> None:
     names = client_leg.scenarios(revision)
     outcomes = {name: await client_leg.run_scenario(name, revision, tmp_path / name) for name in names}
+    for name in TIMED & outcomes.keys():
+        if _found({name: outcomes[name]}, ()):
+            outcomes[name] = await client_leg.run_scenario(name, revision, tmp_path / f"{name} again")
     _assert_as_expected(outcomes, CLIENT_LEG[revision], names)
 
 
