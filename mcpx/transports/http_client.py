@@ -217,7 +217,7 @@ class HttpClient:
                 ),
                 headers=list(self._headers(headers)),
                 content=body or None,
-                extensions={"timeout": timeout, "trace": trace},
+                extensions={"timeout": timeout} if sent is None else {"timeout": timeout, "trace": trace},
             )
             answer = HttpAnswer(await self._transport.handle_async_request(request))
             self._known = True

@@ -87,7 +87,8 @@ class HttpChannel(PostingChannel):
     async def aclose(self) -> None:
         """Let what is under way come to its end, for a moment, and give the session back."""
         with trio.move_on_after(CLOSE_LIMIT, shield=True):
-            await self.flush()
+            with trio.move_on_after(CLOSE_LIMIT / 2):
+                await self.flush()
             self.end("mcpx closed the connection.")
             await self.session.delete()
 
@@ -133,12 +134,12 @@ class HttpChannel(PostingChannel):
                 await self._post(exchange)
                 return "The server's answer makes no sense."  # unless the connection could read it, and has done so
             except SessionExpired:
+                exchange.sent = False
                 # It did not run, so it may be sent again: once, since a server that forgets each session at once has
                 # none to give.
                 if again or not await self.session.renew(generation):
                     raise NoAnswer("The session with the server expired; try again.", 404) from None
                 again = True
-                exchange.sent = False
 
     async def _post(self, exchange: Exchange) -> None:
         """Post a request once, and deliver all that comes of it."""

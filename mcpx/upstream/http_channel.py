@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from mcpx.errors import BrokenAnswer, ConnectError
+from mcpx.errors import BrokenAnswer, ConnectError, LocalProtocolError
 from mcpx.transports.channel import Lost
 from mcpx.upstream.http_answers import NoAnswer, Place, read_refusal
 from mcpx.upstream.http_letters import Letter, read_letter
@@ -142,6 +142,8 @@ class PostingChannel(ABC):
             try:
                 reason = await self._converse(exchange)
                 lost = None if reason is None else Lost(exchange.number, reason)
+            except LocalProtocolError as error:
+                lost = Lost(exchange.number, f"The request cannot be made over HTTP: {error}.")
             except ConnectError as error:
                 lost = Lost(exchange.number, str(error), reached=False)
             except BrokenAnswer as error:
@@ -160,7 +162,7 @@ class PostingChannel(ABC):
         try:
             with trio.move_on_after(NOTE_LIMIT):
                 why = await self._post_note(letter)
-        except (ConnectError, BrokenAnswer) as error:
+        except (LocalProtocolError, ConnectError, BrokenAnswer) as error:
             why = str(error)
         finally:
             self._notes -= 1
