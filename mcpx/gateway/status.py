@@ -79,7 +79,7 @@ def _upstream(supervisor: Supervisor, moment: Now, redact: Callable[[str], str])
         **({} if best is None else moment.since(best.since)),
         "restarts": sum(one.restarts for one in instances),
         "inFlight": sum(one.in_flight for one in instances),
-        "lastError": next((redact(one.last_error) for one in instances if one.last_error is not None), None),
+        "lastError": next((_sound(one.last_error, redact) for one in instances if one.last_error is not None), None),
         "instances": [_instance(one, moment, redact) for one in instances],
     }
 
@@ -96,6 +96,11 @@ def _instance(instance: InstanceStatus, moment: Now, redact: Callable[[str], str
         "restarts": instance.restarts,
         "users": instance.leases,
         "inFlight": instance.in_flight,
-        "lastError": None if instance.last_error is None else redact(instance.last_error),
-        "noise": {"lines": instance.noise_count, "first": [redact(line) for line in instance.noise]},
+        "lastError": None if instance.last_error is None else _sound(instance.last_error, redact),
+        "noise": {"lines": instance.noise_count, "first": [_sound(line, redact) for line in instance.noise]},
     }
+
+
+def _sound(text: str, redact: Callable[[str], str]) -> str:
+    """Without secrets, and without what no JSON can hold: a name of a file may be any bytes."""
+    return redact(text).encode(errors="replace").decode()

@@ -1,4 +1,5 @@
-"""The kinds of fault that are known to hurt users of gateways, as far as stdio, lists, names and the probe touch them.
+"""The kinds of fault that are known to hurt users of gateways, as far as stdio, HTTP, lists, names and the probe touch
+them.
 
 Each has tests named after it (``test_pain_05_...`` for 5); ``test_kinds.py`` holds the two together. Near misses are
 ``test_near_...``, and what bad input gets is ``test_bad_...``.
@@ -13,6 +14,7 @@ KINDS: dict[int, str] = {
     4: "long lines meet a small limit, or quadratic work",
     5: "noise on stdout",
     6: "bytes that are not clean UTF-8",
+    7: "a shutdown never ends, or cuts streams off",
     8: "too little or too much environment",
     9: "request ids change their type",
     10: "cancellation stops at the gateway",
@@ -23,5 +25,7 @@ KINDS: dict[int, str] = {
     16: "one schema poisons the whole list",
     17: "list_changed comes in storms",
     19: "the probe kills, wedges or races legacy servers",
+    22: "idle streams are cut by the middle",
+    23: "sessions and maps only grow",
     24: "one slow or dead server stops all",
 }

@@ -1,4 +1,4 @@
-"""``mcpx serve --http`` as a process: hosts of each kind at once, bad clients, status, and how it ends."""
+"""``mcpx serve --http`` as a process: hosts of each kind at once, the token, status, and how it ends."""
 
 from __future__ import annotations
 
@@ -12,51 +12,30 @@ import h11
 import pytest
 import trio
 
-from mcpx.settings import Limits
-from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, V2024_11_05
 from tests.support.certificate import make_certificate
-from tests.support.fake_down import gone
-from tests.support.http_hosts import serving_http, sse_host, sse_stream, ws_host, ws_socket
-from tests.support.scripted import TOOL
+from tests.support.http_hosts import (
+    CALL,
+    HELD,
+    PING,
+    open_session,
+    post_call,
+    serving_http,
+    sse_host,
+    sse_stream,
+    status_of,
+    ws_host,
+    ws_socket,
+)
 from tests.support.socket_hosts import connected
 from tests.support.waiting import BUSY, PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.http_wire import Wire
     from tests.support.stage import Stage
 
-HELD: dict[str, Any] = {
-    "tools": [TOOL, {**TOOL, "name": "held"}],
-    "calls": {"held": [{"hold": "it"}, {"answer": True}]},
-}
-CALL: dict[str, Any] = {"name": "one__held", "arguments": {}}
 TOKEN = "s3cret-t0ken"
-PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-META = {PROTOCOL_VERSION: LATEST_MODERN, CLIENT_CAPABILITIES: {}, CLIENT_INFO: {"name": "poster", "version": "4"}}
-POSTED = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {**CALL, "_meta": META}}
-POST_HEADERS = {"MCP-Protocol-Version": LATEST_MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "one__held"}
-SHAKE = {
-    "jsonrpc": "2.0",
-    "id": 0,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": LATEST_LEGACY,
-        "capabilities": {},
-        "clientInfo": {"name": "session", "version": "5"},
-    },
-}
-
-
-async def session(wire: Wire) -> dict[str, str]:
-    """Open a legacy session; the headers of its requests."""
-    reply = await wire.post("/mcp", SHAKE)
-    assert reply.json["result"]["protocolVersion"] == LATEST_LEGACY
-    said = {"Mcp-Session-Id": reply.headers["mcp-session-id"], "MCP-Protocol-Version": LATEST_LEGACY}
-    assert (await wire.post("/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, **said)).status == 202
-    return said
 
 
 async def test_hosts_of_every_kind_at_once_keep_to_themselves(stage: Stage) -> None:
@@ -71,7 +50,7 @@ async def test_hosts_of_every_kind_at_once_keep_to_themselves(stage: Stage) -> N
         await hosts[2].open(LATEST_LEGACY)
         asked = [await host.start("tools/call", CALL, id=7) for host in hosts]
         poster = await stack.enter_async_context(site.wired())
-        await poster.send("POST", "/mcp", json.dumps(POSTED).encode(), {**json_headers(), **POST_HEADERS})
+        await post_call(poster)
         await one.got("tools/call", 4)
         await one.release("it")
         for each in asked:
@@ -80,10 +59,6 @@ async def test_hosts_of_every_kind_at_once_keep_to_themselves(stage: Stage) -> N
         assert reply.status == 200
         for host in hosts:
             assert host.strays == []
-
-
-def json_headers() -> dict[str, str]:
-    return {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
 @pytest.mark.parametrize("kind", [sse_host, ws_host])
@@ -133,8 +108,7 @@ async def test_every_route_asks_for_the_token_which_is_in_no_log_and_in_no_serve
         reply = await wire.ask("GET", "/v1/status", Authorization=f"Bearer {TOKEN}")
         assert reply.status == 200
         assert TOKEN not in reply.body.decode()
-        said = {**POST_HEADERS, "Authorization": f"Bearer {TOKEN}"}
-        await wire.send("POST", "/mcp", json.dumps(POSTED).encode(), {**json_headers(), **said})
+        await post_call(wire, Authorization=f"Bearer {TOKEN}")
         await one.got("tools/call")
         for pid in one.pids:
             assert TOKEN not in environment(pid)
@@ -202,109 +176,6 @@ async def test_a_port_that_is_taken(stage: Stage) -> None:
         assert "Traceback" not in done.stderr.decode()
 
 
-# -- bad clients
-
-
-async def test_a_name_that_was_rebound_and_a_page_of_elsewhere(stage: Stage) -> None:
-    """As a web page would have a browser do it (pain, near misses: DNS rebinding)."""
-    async with serving_http(stage, stage.upstream("one")) as site, site.wired() as wire:
-        for headers in (
-            {"Host": f"evil.example:{site.port}"},
-            {"Origin": "http://evil.example"},
-            {"Origin": f"http://evil.example:{site.port}", "Host": f"evil.example:{site.port}"},
-            {"Origin": "null"},
-        ):
-            for method, path in (("POST", "/mcp"), ("GET", "/sse"), ("GET", "/ws"), ("GET", "/v1/status")):
-                reply = await wire.ask(
-                    method, path, b"{}" if method == "POST" else b"", **{**json_headers(), **headers}
-                )
-                assert reply.status == 403
-                assert "id" not in reply.json
-                assert "access-control-allow-origin" not in reply.headers
-        assert (await wire.post("/mcp", PING, Origin=f"http://localhost:{site.port}")).status == 200
-
-
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        (b"GARBAGE\r\n\r\n", 400),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
-        (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
-        (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n", 413),
-        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 70_000, 431),
-        (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
-        (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n", 408),
-        (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{", 408),
-    ],
-)
-async def test_requests_that_are_none_too_large_or_too_slow(stage: Stage, sent: bytes, status: int) -> None:
-    limits = {"headTime": 0.3, "bodyTime": 0.3}
-    async with serving_http(stage, stage.upstream("one"), limits=limits) as site, site.wired() as wire:
-        await wire.stream.send_all(sent)
-        with trio.fail_after(PATIENCE):
-            assert bytes(await wire.stream.receive_some()).startswith(b"HTTP/1.1 %d " % status)
-        async with site.wired() as other:
-            assert (await other.post("/mcp", PING)).json["result"] == {}
-
-
-async def test_a_body_that_is_cut_off_is_no_request(stage: Stage) -> None:
-    one = stage.upstream("one")
-    async with serving_http(stage, one) as site:
-        async with site.wired() as wire:
-            body = json.dumps(POSTED).encode()
-            head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
-            await wire.stream.send_all(head.encode() + body[:-5])
-        async with site.wired() as other:
-            assert (await other.post("/mcp", PING)).json["result"] == {}
-    assert one.received("tools/call") == []
-
-
-async def status_of(wire: Wire) -> Any:
-    return (await wire.ask("GET", "/v1/status")).json
-
-
-async def until_quiet(wire: Wire) -> Any:
-    """Ask for status until nobody is connected any more; the last one."""
-    with trio.fail_after(PATIENCE):
-        while (said := await status_of(wire))["hosts"]:
-            pass
-    return said
-
-
-async def test_a_hundred_streams_that_are_abandoned(stage: Stage) -> None:
-    """Of each kind, with a call in flight on every tenth: counts return to where they were (pain, kind 23)."""
-    one = stage.upstream("one", **HELD)
-    async with serving_http(stage, one) as site, site.wired() as wire:
-        call = json.dumps(POSTED)
-        for number in range(34):
-            async with AsyncExitStack() as stack:
-                _, endpoint = await stack.enter_async_context(sse_stream(site))
-                socket = await stack.enter_async_context(ws_socket(site))
-                poster = await stack.enter_async_context(site.wired())
-                if number % 10 == 0:
-                    assert (await wire.post(endpoint, POSTED)).status == 202
-                    await socket.send_message(call)
-                    await poster.send("POST", "/mcp", call.encode(), {**json_headers(), **POST_HEADERS})
-                    await one.got("tools/call", 3 * (number // 10 + 1))
-        said = await until_quiet(wire)
-        assert said["exchanges"] == said["sessions"] == 0
-        [upstream] = said["upstreams"]
-        assert upstream["inFlight"] == 0
-        await one.got("notifications/cancelled", 12)
-
-
-async def test_a_client_that_stops_reading_holds_up_nobody(stage: Stage) -> None:
-    async with serving_http(stage, stage.upstream("one")) as site, sse_stream(site) as (_, endpoint):
-        big = {"jsonrpc": "2.0", "id": 1, "method": "x" * 1_000_000}  # which the error repeats
-        for _ in range(10):
-            async with site.wired() as wire:
-                with trio.move_on_after(0.3):
-                    await wire.post(endpoint, big)
-        async with ws_host(site) as host:
-            await host.open(LATEST_LEGACY)
-            assert await host.names() == ["one__echo"]
-
-
 # -- status
 
 
@@ -319,7 +190,7 @@ async def test_status(stage: Stage) -> None:
         await host.open(LATEST_MODERN)
         asked = await host.start("tools/call", CALL)
         await one.got("tools/call")
-        said = await session(wire)
+        said = await open_session(wire)
         told = await status_of(wire)
         first, second = told["upstreams"]
         assert (first["name"], first["state"], first["inFlight"], first["restarts"]) == ("one", "up", 1, 0)
@@ -347,42 +218,6 @@ async def test_status(stage: Stage) -> None:
 # -- the end
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_at_a_signal_streams_end_properly_and_calls_in_flight_are_waited_for(
-    stage: Stage, number: signal.Signals
-) -> None:
-    """A GET stream, a stream of events, a WebSocket and a POST, with a call in flight on each (pain, kind 7)."""
-    one = stage.upstream("one", **HELD)
-    async with (
-        serving_http(stage, one) as site,
-        site.wired() as opener,
-        site.wired() as listener,
-        site.wired() as poster,
-        sse_host(site) as sse,
-        ws_host(site) as socket,
-    ):
-        said = await session(opener)
-        await listener.send("GET", "/mcp", headers={"Accept": "text/event-stream", **said})
-        assert (await listener.head()).status == 200
-        await sse.open(V2024_11_05)
-        await socket.open(LATEST_LEGACY)
-        asked = [await host.start("tools/call", CALL) for host in (sse, socket)]
-        await poster.send("POST", "/mcp", json.dumps(POSTED).encode(), {**json_headers(), **POST_HEADERS})
-        await one.got("tools/call", 3)
-        site.process.signal(number)
-        await site.process.logged("stopping")
-        assert await listener.event() is None  # its proper end, or h11 would complain
-        await one.release("it")
-        for each in asked:
-            assert (await each.wait()).result["content"]
-        assert (await poster.answer()).status == 200
-        for host in (sse, socket):
-            await host.changes.until(lambda host=host: host.eof_at, "the end of the stream")
-        assert await site.process.wait() == 0
-        assert site.process.took < Limits().exit_budget_server + BUSY
-    await gone(one.pids)
-
-
 async def test_what_does_not_come_within_the_budget_is_an_error_and_cancelled(stage: Stage) -> None:
     one = stage.upstream("one", **HELD)
     async with (
@@ -394,7 +229,7 @@ async def test_what_does_not_come_within_the_budget_is_an_error_and_cancelled(st
         for host in (sse, socket):
             await host.open(LATEST_LEGACY)
         asked = [await host.start("tools/call", CALL) for host in (sse, socket)]
-        await poster.send("POST", "/mcp", json.dumps(POSTED).encode(), {**json_headers(), **POST_HEADERS})
+        await post_call(poster)
         await one.got("tools/call", 3)
         site.process.signal(signal.SIGTERM)
         for each in asked:
@@ -416,7 +251,7 @@ async def test_a_second_signal_forces(stage: Stage) -> None:
         for host in (sse, socket):
             await host.open(LATEST_LEGACY)
             await host.start("tools/call", CALL)
-        await poster.send("POST", "/mcp", json.dumps(POSTED).encode(), {**json_headers(), **POST_HEADERS})
+        await post_call(poster)
         await one.got("tools/call", 3)
         site.process.signal(signal.SIGTERM)
         await site.process.logged("stopping")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from contextlib import asynccontextmanager, suppress
@@ -12,14 +13,39 @@ import h11
 import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
+from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from tests.support.fake_down import Host
-from tests.support.http_wire import Wire, wired
+from tests.support.http_wire import JSON, Wire, wired
+from tests.support.scripted import TOOL
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.support.scripted import Scripted
     from tests.support.stage import Stage
+
+HELD: dict[str, Any] = {  # of an upstream: what it offers, one call of which it holds until it is told
+    "tools": [TOOL, {**TOOL, "name": "held"}],
+    "calls": {"held": [{"hold": "it"}, {"answer": True}]},
+}
+CALL: dict[str, Any] = {"name": "one__held", "arguments": {}}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+_META = {PROTOCOL_VERSION: LATEST_MODERN, CLIENT_CAPABILITIES: {}, CLIENT_INFO: {"name": "poster", "version": "4"}}
+POSTED = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {**CALL, "_meta": _META}}
+_POST_HEADERS = {"MCP-Protocol-Version": LATEST_MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "one__held"}
+SHAKE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": LATEST_LEGACY,
+        "capabilities": {},
+        "clientInfo": {"name": "session", "version": "5"},
+    },
+}
 
 _LISTENING = re.compile(r"listening on https?://\S+:(\d+)/mcp")
 
@@ -158,3 +184,30 @@ async def ws_host(site: Site) -> AsyncIterator[Host]:
 
         async with _host(_Lines(send, receive)) as host:
             yield host
+
+
+async def post_call(wire: Wire, **headers: str) -> None:
+    """Send ``CALL`` as a modern host does, whose answer is to be read."""
+    await wire.send("POST", "/mcp", json.dumps(POSTED).encode(), {**JSON, **_POST_HEADERS, **headers})
+
+
+async def open_session(wire: Wire) -> dict[str, str]:
+    """Open a legacy session; the headers of its requests."""
+    reply = await wire.post("/mcp", SHAKE)
+    assert reply.json["result"]["protocolVersion"] == LATEST_LEGACY
+    said = {"Mcp-Session-Id": reply.headers["mcp-session-id"], "MCP-Protocol-Version": LATEST_LEGACY}
+    assert (await wire.post("/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, **said)).status == 202
+    return said
+
+
+async def status_of(wire: Wire) -> Any:
+    """What ``/v1/status`` says."""
+    return (await wire.ask("GET", "/v1/status")).json
+
+
+async def until_quiet(wire: Wire) -> Any:
+    """Ask for status until nobody is connected any more; the last one."""
+    with trio.fail_after(PATIENCE):
+        while (said := await status_of(wire))["hosts"]:
+            pass
+    return said

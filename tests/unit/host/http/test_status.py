@@ -88,6 +88,12 @@ def test_last_words_are_told_without_secrets() -> None:
     assert told["instances"][0]["noise"] == {"lines": 9, "first": ["x ***"]}
 
 
+def test_a_file_whose_name_is_no_text_breaks_nothing() -> None:
+    told = upstream(instance("backing off", last_error="no \udcff"))
+    assert told["lastError"] == "no ?"
+    msgspec.json.encode(told)
+
+
 @pytest.mark.parametrize(
     ("remembered", "running", "era", "revision"),
     [
