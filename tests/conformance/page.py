@@ -34,7 +34,7 @@ def _server(revision: str) -> str:
     ]
     rows.append(["**scored scenarios that pass**", *(_score(wanted.server, found) for found in shorts)])
     columns = ["scenario", *(f"{cell.fixture} over {cell.transport}" for cell in cells)]
-    return f"### Server leg, {revision}\n\n{_table(columns, rows)}\n{_details(SERVER_LEG[revision])}"
+    return f"### Server leg, {revision}\n\n{_table(columns, rows)}\n{_details(SERVER_LEG[revision], behind=True)}"
 
 
 def _client(revision: str) -> str:
@@ -43,11 +43,13 @@ def _client(revision: str) -> str:
     rows = [[_name(name, name in wanted.client), _verdict(name, CLIENT_LEG[revision])] for name in names]
     scored = [name for name in names if name in wanted.client]
     rows.append(["**scored scenarios that pass**", _score(scored, CLIENT_LEG[revision])])
-    return f"### Client leg, {revision}\n\n{_table(['scenario', 'mcpx'], rows)}\n{_details(CLIENT_LEG[revision])}"
+    return f"### Client leg, {revision}\n\n{_table(['scenario', 'mcpx'], rows)}\n{_details(CLIENT_LEG[revision], behind=False)}"
 
 
 def _causes() -> str:
-    return "### Causes\n\n" + "".join(f"- **{name}**: {sentence}\n" for name, sentence in CAUSES.items()) + "\n"
+    used = {short.cause for leg in (SERVER_LEG, CLIENT_LEG) for shorts in leg.values() for short in shorts}
+    lines = [f"- **{name}**: {sentence}\n" for name, sentence in CAUSES.items() if name in used]
+    return f"### Causes\n\n{''.join(lines)}\n"
 
 
 def _name(name: str, scored: bool) -> str:
@@ -67,16 +69,16 @@ def _score(names: Sequence[str], shorts: Iterable[Short]) -> str:
     return f"**{sum(name not in failing for name in names)}/{len(names)}**"
 
 
-def _details(shorts: Sequence[Short]) -> str:
-    """Which checks they are."""
+def _details(shorts: Sequence[Short], *, behind: bool) -> str:
+    """Which checks they are, and ``behind`` which server where there is one."""
     rows = [
-        [f"`{short.scenario}`", _where(short), _checks(short), short.cause]
+        [f"`{short.scenario}`", *([_where(short)] if behind else []), _checks(short), short.cause]
         for short in shorts
         if ANY not in short.failing + short.skipped
     ]
     if not rows:
         return ""
-    return _table(["scenario", "server behind mcpx", "checks", "cause"], rows) + "\n"
+    return _table(["scenario", *(["server behind mcpx"] if behind else []), "checks", "cause"], rows)
 
 
 def _where(short: Short) -> str:
