@@ -43,7 +43,8 @@ def _client(revision: str) -> str:
     rows = [[_name(name, name in wanted.client), _verdict(name, CLIENT_LEG[revision])] for name in names]
     scored = [name for name in names if name in wanted.client]
     rows.append(["**scored scenarios that pass**", _score(scored, CLIENT_LEG[revision])])
-    return f"### Client leg, {revision}\n\n{_table(['scenario', 'mcpx'], rows)}\n{_details(CLIENT_LEG[revision], behind=False)}"
+    details = _details(CLIENT_LEG[revision], behind=False)
+    return f"### Client leg, {revision}\n\n{_table(['scenario', 'mcpx'], rows)}\n{details}"
 
 
 def _causes() -> str:
