@@ -24,6 +24,7 @@ KINDS: dict[int, str] = {
     15: "names are too long, have other characters, or are the same",
     16: "one schema poisons the whole list",
     17: "list_changed comes in storms",
+    18: "a session that the server forgot is named to it for ever",
     19: "the probe kills, wedges or races legacy servers",
     22: "idle streams are cut by the middle",
     23: "sessions and maps only grow",

@@ -269,6 +269,11 @@ class HttpAudit:
         version = frame.get("params", {}).get("_meta", {}).get(PROTOCOL_VERSION)
         if version is not None:
             self._modern(asked, frame, version)
+        elif "id" not in frame and is_modern(asked.headers.get(MCP_PROTOCOL_VERSION, "")):
+            if asked.headers.get(MCP_METHOD) != frame["method"] or session is not None:
+                self._wrong(asked, "has headers that do not match")
+            if frame["method"] == "notifications/cancelled":
+                self._wrong(asked, "is said by closing the stream")
         elif "method" in frame:
             self._legacy(asked, frame, session)
 
@@ -385,8 +390,9 @@ def legacy(revision: str = LATEST_LEGACY, *, sessions: bool = True, **handlers: 
             known.add(name)
             await reply.result(initialized(revision), {"Mcp-Session-Id": name} if sessions else {})
             return
-        if sessions and asked.headers.get(MCP_SESSION_ID) not in known and asked.kind not in own:
-            if asked.kind == "server/discover":
+        opening = asked.kind in ("initialize", "server/discover")
+        if sessions and asked.headers.get(MCP_SESSION_ID) not in known and not (opening and asked.kind in own):
+            if opening:
                 await reply.error(-32600, "Bad Request: Missing session ID", status=400, id="server-error")
             else:
                 await reply.error(-32001, "Session not found", status=404, id=None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcpx.errors import RpcError
+from mcpx.errors import RpcError, UpstreamError
 from mcpx.spec.codes import HEADER_MISMATCH
 from mcpx.wire import frames
 from mcpx.wire.headers import decode_value
@@ -112,3 +112,17 @@ async def test_nothing_of_it_concerns_a_server_that_is_not_modern() -> None:
 
     async with serving(legacy(tools__list=tools)) as up, session_at(up.url) as session:
         assert b"bad" in bytes(await session.ask("tools/list", {}, ASKER))
+
+
+async def test_a_method_that_no_header_can_hold_fails_alone() -> None:
+    async def take(asked: Asked, reply: Reply) -> None:
+        await reply.send(202)
+
+    async with serving(modern(mine__too=take)) as up, session_at(up.url, passthrough=True) as session:
+        with pytest.raises(UpstreamError, match="cannot be made over HTTP"):
+            await session.ask("my method", {}, ASKER)
+        session.connection.offer("my notification")
+        session.connection.offer("mine/too")
+        await up.got("mine/too")
+        await session.ask("tools/list", {}, ASKER)
+        assert up.kinds == ["server/discover", "mine/too", "tools/list"]
