@@ -29,16 +29,21 @@ if TYPE_CHECKING:
     from mcpx.host.http.endpoint import Endpoint
     from mcpx.host.service import Service
     from mcpx.settings import Limits
-    from mcpx.transports.http_server import HttpRequest, HttpResponse
+    from mcpx.transports.http_server import Answer, HttpRequest, HttpResponse
 
 log = logging.getLogger("mcpx.host")
 
 MCP = "/mcp"
+MAX_TOLD = 100  # refusals that the log tells at level info; any further are noise
 
 Handler: TypeAlias = Callable[["HttpRequest", "HttpResponse"], Awaitable[None]]
 
 _PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
 _JSON = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+_REFUSALS = {
+    401: "it did not show the token (401)",
+    403: "its Host or Origin is not allowed (403); the answer says which, and what would allow it",
+}
 _NOTHING_HERE = f"There is nothing at this path. MCP is served at {MCP}.\n".encode()
 
 
@@ -75,7 +80,7 @@ async def serve_http(
                 partial(
                     http_server.serve_http,
                     listeners if tls is None else tls_listeners(listeners, tls),
-                    partial(check, access=access),
+                    _Door(access).check,
                     site.handle,
                     http_limits(service.gateway.settings.limits),
                     stop=ending.stop,
@@ -109,6 +114,28 @@ def _check_private(places: list[tuple[str, int]], access: Access) -> None:
         for host, port in places:
             if not is_loopback(host):
                 raise McpxError(f"Others could use your servers at {host_and_port(host, port)}, so it needs a token.")
+
+
+class _Door:
+    """Lets in who may come in. The log hears of each kind of refusal once, so that who runs mcpx can tell why."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._told: set[tuple[int, str]] = set()
+
+    def check(self, request: HttpRequest) -> Answer | None:
+        """The answer to a request that goes no further."""
+        answer = check(request, self._access)
+        if answer is not None and answer.status in _REFUSALS:
+            self._tell((answer.status, request.peer))
+        return answer
+
+    def _tell(self, refused: tuple[int, str]) -> None:
+        new = refused not in self._told and len(self._told) < MAX_TOLD
+        if new:
+            self._told.add(refused)
+        status, peer = refused
+        log.log(logging.INFO if new else logging.DEBUG, "Refused a request from %s: %s", peer, _REFUSALS[status])
 
 
 class _Site:

@@ -171,6 +171,21 @@ async def test_a_browser_gets_what_it_needs() -> None:
         assert "access-control-allow-origin" not in (await wire.ask("GET", "/v1/health")).headers
 
 
+async def test_the_log_hears_of_a_refusal_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with serving(FakeGateway(), token=TOKEN) as served, served.wired() as wire:
+        for _ in range(3):
+            assert (await wire.post("/mcp", PING, Authorization="Bearer wr0ng-t0ken")).status == 401
+            assert (await wire.post("/mcp", PING, Host="evil.example")).status == 403
+    refusals = [one for one in caplog.messages if one.startswith("Refused")]
+    assert refusals == [
+        "Refused a request from 127.0.0.1: it did not show the token (401)",
+        "Refused a request from 127.0.0.1: its Host or Origin is not allowed (403); the answer says which, and what "
+        "would allow it",
+    ]
+    assert "wr0ng" not in caplog.text
+
+
 # -- where
 
 

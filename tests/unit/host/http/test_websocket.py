@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,16 @@ import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, REVISIONS, is_modern
+from mcpx.transports.http_server import server_tls
 from mcpx.upstream.call import Change, Progress
+from tests.support.certificate import make_certificate
 from tests.support.waiting import PATIENCE
 from tests.unit.host.http.serving import serving, until, ws_host
 from tests.unit.host.talk import FakeGateway, raw
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from tests.unit.host.http.serving import Served
 
@@ -102,6 +106,22 @@ async def test_what_came_right_behind_the_handshake_is_heard() -> None:
             while not said.endswith(PONG.encode()):
                 said += bytes(await wire.stream.receive_some())
         assert said.startswith(b"HTTP/1.1 101 ")
+
+
+async def test_over_tls(tmp_path: Path) -> None:
+    path = make_certificate(tmp_path)
+    trusting = ssl.create_default_context(cafile=str(path))
+    async with (
+        serving(FakeGateway(), tls=server_tls(str(path), str(path))) as served,
+        served.wired(tls=trusting) as wire,
+        trio.open_nursery() as nursery,
+    ):
+        socket = await wrap_client_stream(nursery, wire.stream, "localhost", "/ws", subprotocols=["mcp"])
+        await socket.send_message(PING)
+        assert await socket.get_message() == PONG
+        served.ending.stop.set()
+        assert await end_of(socket) == 1001
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
