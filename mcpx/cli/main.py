@@ -91,7 +91,7 @@ Examples:
   mcpx serve -- uvx some-server     a server given on the spot, likewise
   mcpx serve --passthrough github   all; those of "github" have their own names
   mcpx serve --socket /run/mcp.sock for any number of hosts, on a Unix socket
-  mcpx serve --http 127.0.0.1:8000  for any number of hosts, at http://127.0.0.1:8000/mcp""",
+  mcpx serve --http 127.0.0.1:8000  likewise by HTTP; /mcp is the URL for hosts""",
 )
 def serve(
     target: Target = None,
