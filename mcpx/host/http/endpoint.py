@@ -231,9 +231,12 @@ async def open_endpoint(service: Service, ending: Ending) -> AsyncGenerator[Endp
 
 
 async def _show(view: View, reply: Reply, limit: float) -> None:
-    """Say all that comes, for at most so many seconds; what is being written then is written whole."""
+    """Say all that comes, for at most so many seconds; what is being written then is written whole.
+
+    A client that has gone is shown nothing more, as somebody else may come for it.
+    """
     end = trio.current_time() + limit
-    while True:
+    while not reply.gone:
         news: list[Said] | None = None
         with trio.move_on_at(end):
             news = await view.next()

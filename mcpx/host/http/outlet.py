@@ -97,11 +97,6 @@ class Outlet:
         """Whether nothing can come of it any more."""
         return self.ended and not self._views and not (self._said and self._resumable)
 
-    @property
-    def is_viewed(self) -> bool:
-        """Whether a client has it open."""
-        return bool(self._views)
-
     def begin(self) -> None:
         """The stream goes out from now on, and can be resumed."""
         if not self._resumable:
@@ -164,6 +159,9 @@ class Outlet:
     def take(self, view: View) -> list[Said] | None:
         """What there is for a view; ``None`` where it has to wait. Empty where no more comes."""
         if self._views[-1] is view:
+            if not (self._resumable or self._standing):  # what was shown before is of no use to anybody
+                while self._said and self._said[0].number <= self._seen:
+                    self._said.popleft()
             first = self._said[0].number if self._said else self._count + 1
             news = [self._said[at] for at in range(max(view.cursor + 1 - first, 0), len(self._said))]
             if news:
@@ -190,9 +188,10 @@ class Outlet:
             return
         until = self._seen if self._standing or self._views else self._count
         if self._kept < until:
-            first = self._said[0].number
-            for said in [self._said[at] for at in range(self._kept + 1 - first, until + 1 - first)]:
-                self._kept = said.number
+            first = self._said[0].number if self._said else until + 1
+            handed = [self._said[at] for at in range(max(self._kept + 1 - first, 0), until + 1 - first)]
+            self._kept = until
+            for said in handed:
                 self._replay.add(said)
 
     def _see(self, said: Said) -> None:

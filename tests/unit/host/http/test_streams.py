@@ -259,6 +259,19 @@ async def _looked(stream: Sent) -> Sent:
 
 
 @in_virtual_time
+async def test_a_client_that_has_gone_takes_no_change_with_it() -> None:
+    gateway = HttpGateway()
+    async with open_desk(gateway) as desk:
+        client = await desk.open()
+        gateway.change(TOOLS)
+        await settled()
+        gone = client.get()
+        gone.response.gone = True  # which shows when it is written to
+        await gone.done.wait()
+        assert methods(await _looked(client.get())) == ["notifications/tools/list_changed"]
+
+
+@in_virtual_time
 async def test_a_get_that_takes_no_events_is_refused() -> None:
     async with open_desk(HttpGateway()) as desk:
         sent = (await desk.open()).get(accept="application/json")
