@@ -343,7 +343,7 @@ async def test_what_an_answer_in_json_leaves_out_is_not_kept() -> None:
         for number in range(100):
             await say(outlet, str(number))
             assert words(outlet.take(view)) == [str(number)]
-        assert len(outlet._said) == 1  # noqa: SLF001
+        assert len(outlet._said) == 1
         outlet.begin()  # and from then on all is
         await say(outlet, "a", "b")
         outlet.take(view)
