@@ -40,6 +40,7 @@ MAX_REDIRECTS = 5
 
 _SAME_METHOD = frozenset({307, 308})  # RFC 9110 section 15.4: the others let the client make a GET of it
 _REDIRECTS = frozenset({301, 302, 303}) | _SAME_METHOD
+IDENTITY = "identity"  # not packed: most messages are small, and each event is to come at once
 _SENT = "http11.send_request_body.complete"
 
 
@@ -220,8 +221,6 @@ class HttpClient:
                 extensions={"timeout": timeout} if sent is None else {"timeout": timeout, "trace": trace},
             )
             answer = HttpAnswer(await self._transport.handle_async_request(request))
-            self._known = True
-            return answer
         except httpx.InvalidURL:
             raise ConnectError(f"{self.where} is no address that HTTP knows.") from None
         except httpx.ConnectTimeout:
@@ -230,10 +229,16 @@ class HttpClient:
             raise ConnectError(self._why_not(error)) from None
         except httpx.TransportError as error:
             raise BrokenAnswer(self._why_broken(error)) from None
+        self._known = True
+        packing = answer.headers.get("content-encoding", IDENTITY).lower()
+        if packing != IDENTITY:
+            await answer.aclose()
+            raise BrokenAnswer(f"The server packs its answers ({clean(packing, ())}), which it was asked not to do.")
+        return answer
 
     def _headers(self, headers: Mapping[str, str]) -> Iterator[tuple[bytes, bytes]]:
         yield b"Host", self._opening.host_header.encode()
-        yield b"Accept-Encoding", b"identity"
+        yield b"Accept-Encoding", IDENTITY.encode()
         own = {name.lower() for name in headers} | {"accept-encoding"}
         for name, value in self._opening.headers:
             if name.decode().lower() not in own:

@@ -144,19 +144,24 @@ async def read_events(answer: HttpAnswer, take: Take, place: Place, max_frame: i
             events = decoder.feed(chunk)
         except RemoteProtocolError:
             raise NoAnswer(too_long(max_frame), answer.status) from None
-        del chunk
-        for event in events:
-            place.events += 1
-            if event.id is not None:
-                place.last_id = event.id
-            if event.retry is not None:
-                place.retry = event.retry / 1000
-            if is_message(event) and await take(event.data, False):
-                del events, event
-                with trio.move_on_after(LINGER):
-                    while await answer.receive_some_or_nothing():
-                        pass
-                return True
+        if await _hand_over(events, take, place):
+            with trio.move_on_after(LINGER):
+                while await answer.receive_some_or_nothing():
+                    pass
+            return True
+        del chunk, events  # nothing of them is held while the server is waited for
+    return False
+
+
+async def _hand_over(events: list[Event], take: Take, place: Place) -> bool:
+    for event in events:
+        place.events += 1
+        if event.id is not None:
+            place.last_id = event.id
+        if event.retry is not None:
+            place.retry = event.retry / 1000
+        if is_message(event) and await take(event.data, False):
+            return True
     return False
 
 

@@ -86,9 +86,12 @@ class SseChannel(PostingChannel):
                 events = decoder.feed(chunk)
             except RemoteProtocolError:
                 raise NoAnswer(too_long(self.max_frame)) from None
-            del chunk
-            for event in events:
-                await self._take(event)
+            await self._take_all(events)
+            del chunk, events  # nothing of them is held while the server is waited for
+
+    async def _take_all(self, events: list[Event]) -> None:
+        for event in events:
+            await self._take(event)
 
     async def _take(self, event: Event) -> None:
         if event.event == ENDPOINT and self._endpoint is None:

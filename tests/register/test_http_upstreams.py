@@ -76,9 +76,10 @@ async def test_lv_30_a_modern_error_in_a_400_is_no_reason_to_fall_back(stage: St
     async def other(asked: Asked, reply: Reply) -> None:
         await reply.error(-32022, status=400, supported=["2099-01-01"], requested=LATEST_MODERN)
 
-    async with serving(other) as up, stage.mcpx(servers={"one": {"url": up.url}}) as host:
-        await host.open(LATEST_LEGACY)
-        assert await host.names() == []
+    async with serving(other) as up:
+        async with stage.mcpx(servers={"one": {"url": up.url}}) as host:
+            await host.open(LATEST_LEGACY)
+            assert await host.names() == []
         assert set(up.kinds) == {"server/discover"}
         assert "2099-01-01" in host.log
 
@@ -99,9 +100,10 @@ async def test_lv_30_who_is_not_let_in_learns_no_era(stage: Stage, status: int) 
         await reply.text(status, asked.headers["authorization"])
 
     entry = {"url": "", "headers": {"Authorization": f"Bearer {SECRET}"}}
-    async with serving(refuse) as up, stage.mcpx(servers={"one": {**entry, "url": up.url}}) as host:
-        await host.open(LATEST_LEGACY)
-        assert await host.names() == []
+    async with serving(refuse) as up:
+        async with stage.mcpx(servers={"one": {**entry, "url": up.url}}) as host:
+            await host.open(LATEST_LEGACY)
+            assert await host.names() == []
         assert set(up.kinds) == {"server/discover"}
         assert '"headers"' in host.log
         assert SECRET not in host.log

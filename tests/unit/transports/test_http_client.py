@@ -138,6 +138,14 @@ async def test_headers_that_are_https_own(name: str) -> None:
     assert f"The header {name} belongs to HTTP itself" in await why_not("http://127.0.0.1:1/", {name: SECRET})
 
 
+async def test_an_answer_that_is_packed_all_the_same() -> None:
+    async def packed(asked: Asked, reply: Reply) -> None:
+        await reply.send(200, b"\x1f\x8b", {"Content-Encoding": "gzip"})
+
+    async with serving(packed, audit=False) as up:
+        assert "packs its answers (gzip)" in await why_not(up.url)
+
+
 # -- redirects
 
 
