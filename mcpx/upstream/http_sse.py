@@ -64,8 +64,10 @@ class SseChannel(PostingChannel):
             self._fail("The server ended its stream of events.")
         except NoEventStream as error:
             self._fail(str(error), error)
-        except (ConnectError, BrokenAnswer) as error:
-            self._fail(str(error), error if isinstance(error, ConnectError) else None)
+        except ConnectError as error:
+            self._fail(str(error), error)
+        except BrokenAnswer as error:
+            self._fail(str(error) if self._endpoint is None else "The server's stream of events broke off.")
         except NoAnswer as error:
             self._fail(error.reason)
 

@@ -59,7 +59,9 @@ async def open_session(
     limits = server.limits
     deadline = trio.current_time() + limits.start_timeout
     over_http = is_http(server)
-    delay = max(limits.probe_delay, HTTP_SILENCE) if over_http else limits.probe_delay
+    delay = limits.probe_delay
+    if over_http:  # and never so long that nothing is left for the handshake
+        delay = min(max(delay, HTTP_SILENCE), limits.start_timeout / 2)
     opening_plan = plan(server.protocol, memory.value, delay)
     either = over_http and server.transport is None
     sse = over_http and (server.transport == "sse" or (either and memory.value.sse))

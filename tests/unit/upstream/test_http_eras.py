@@ -130,6 +130,14 @@ async def test_one_that_is_silent_is_sent_initialize_after_a_while(monkeypatch: 
         await session.ask("tools/list", {}, ASKER)
 
 
+async def test_there_is_always_time_left_for_initialize() -> None:
+    async with (
+        serving(legacy(server__discover=silent)) as up,
+        session_at(up.url, Limits(start_timeout=2)) as session,
+    ):
+        assert session.revision == LATEST_LEGACY
+
+
 async def test_a_slow_one_is_not_hurried() -> None:
     async def slow(asked: Asked, reply: Reply) -> None:
         await trio.sleep(0.5)
@@ -284,11 +292,10 @@ async def test_a_stream_that_ends_ends_the_session_and_there_is_another() -> Non
     async with serving(old) as up, supervised(up.url, transport="sse") as supervisor:
         async with session_with(supervisor) as session:
             assert old.stream is not None
-            await old.stream.end()
             await trio.aclose_forcefully(old.stream._stream)
             with trio.fail_after(PATIENCE):
                 await session.connection.closed.wait()
-            assert "stream of events" in session.connection.end_reason
+            assert session.connection.end_reason == "The server's stream of events broke off."
         async with session_with(supervisor) as session:
             await session.ask("tools/list", {}, ASKER)
         assert old.streams == 2
