@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
+from tests.support.fake_down import AFTER_EOF
 from tests.support.http_up import Asked, Reply, legacy, modern, serving
 from tests.support.waiting import PATIENCE
 
@@ -99,3 +100,21 @@ async def test_near_names_are_said_in_headers_as_the_server_knows_them(stage: St
         [name] = await host.names(revision=LATEST_MODERN)
         assert (await host.call(name, revision=LATEST_MODERN)).result["content"]
         assert up.asked[-1].headers["mcp-name"] == "=?base64?ZG9ubsOpZXM=?="
+
+
+async def test_near_a_server_that_answers_nothing_any_more_holds_up_no_end(stage: Stage) -> None:
+    """Neither its call nor the end of its session is waited for longer than a host waits for mcpx."""
+
+    async def hang(asked: Asked, reply: Reply) -> None:
+        await reply.hang()
+
+    handlers = {"tools__call": hang, "notifications__cancelled": hang, "DELETE": hang, "GET": hang}
+    async with serving(legacy(**handlers)) as up:
+        async with stage.mcpx(servers={"one": {"url": up.url}}) as host:
+            await host.open(LATEST_LEGACY)
+            await host.names()
+            await host.start("tools/call", {"name": "one__echo", "arguments": {}})
+            await up.got("tools/call")
+            await host.close()
+            assert host.took < AFTER_EOF
+        assert len(up.of("DELETE")) == 1

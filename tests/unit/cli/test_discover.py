@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+import pytest
 import trio
 import trio.testing
 
 from mcpx.cli.discover import MAX_LINES, discover_one, render
 from mcpx.cli.examine import PATIENCE, Finding
+from mcpx.cli.target import choose
 from mcpx.demo import BUILTINS
 from mcpx.settings import ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_LEGACY
+from tests.support.http_up import legacy, modern, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-
-    import pytest
 
     from mcpx.transports.channel import Channel
     from mcpx.upstream.target import Builtins
@@ -86,3 +88,15 @@ def test_a_server_that_is_slow_is_said_to_be_awaited(capsys: pytest.CaptureFixtu
     trio.run(discover_one, settings, builtins, False, said.append, clock=clock)
     assert said == ["mcpx: still waiting for a"]
     assert capsys.readouterr().out.startswith("server:       mcpx-demo ")
+
+
+@pytest.mark.parametrize(("server", "era"), [(modern, "modern"), (legacy, "legacy")], ids=["modern", "legacy"])
+async def test_a_server_at_a_url(server: Any, era: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async with serving(server()) as up:
+        settings = choose(f"{up.url}?key=secret", None, None).settings
+        alone = msgspec.structs.replace(settings, state_dir=None)
+        await discover_one(alone, BUILTINS, False, lambda line: None)
+    said = capsys.readouterr().out
+    assert f"era:          {era}" in said
+    assert "offers:       1 tool" in said
+    assert "secret" not in said
