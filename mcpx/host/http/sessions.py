@@ -135,6 +135,7 @@ class Session:
         finally:
             outlet.finish(message)
             self._drop_spent(outlet)
+            self.last_used = trio.current_time()  # whoever has lost the connection may come for the answer
 
     def _drop_spent(self, outlet: Outlet) -> None:
         if outlet.is_spent:

@@ -411,10 +411,8 @@ async def test_idle_sessions_end_and_those_in_use_do_not() -> None:
             one.reply()
         await call.done.wait()
         await trio.sleep(90)
-        for client in (streaming, calling):
+        for client in (streaming, calling, dropped):  # the last of them may come for an answer that it has missed
             assert (await client.ask(2, "ping")).status == 200
-        # A call that nobody waits for keeps its session as long as it lasts, and no longer.
-        assert (await dropped.ask(2, "ping")).status == 404 or dropped.session is not None
         await trio.sleep(100 + SWEEP + 1)
         assert desk.endpoint.session_count == 0
 
