@@ -255,3 +255,19 @@ async def test_a_server_that_does_not_answer_the_end_of_its_session_is_not_waite
 async def test_the_headers_of_a_session_by_revision() -> None:
     async with opened(Client()) as channel:
         assert channel.session.headers == {"mcp-session-id": "s1", "mcp-protocol-version": LATEST_LEGACY}
+
+
+@in_virtual_time
+async def test_a_call_that_is_cancelled_while_its_session_is_opened_anew_is_not_made() -> None:
+    client = Client()
+    client.answers["tools/call"] = lambda: Played(404)
+    async with opened(client) as channel:
+        again = result(1, initialized())
+        client.answers["initialize"] = lambda: Played(200, "application/json", 5.0, again, mcp_session_id="s2")
+        channel.send_nowait(CALL)
+        await trio.sleep(2)
+        channel.cancel(2, CANCEL)
+        await trio.sleep(10)
+        assert channel.session.id == "s2"
+    assert len(client.times("tools/call")) == 1
+    assert client.times("notifications/cancelled") == []
