@@ -133,9 +133,12 @@ async def open_link(
         if scheme in HTTP:
             async with (_open_sse if sse else _open_http)(server, surroundings, deadline) as link:
                 yield link
-        else:
+        elif scheme in _SCHEMES:
             async with _SCHEMES[scheme](server, deadline) as connection:
                 yield Link(connection)
+        else:
+            served = ", ".join(f"{name}://" for name in (*sorted(HTTP), *_SCHEMES))
+            raise UpstreamStartError(server.name, f"There are no servers at {scheme}://; {served} are known.")
 
 
 @asynccontextmanager

@@ -217,3 +217,9 @@ async def test_leaving_closes_the_connection() -> None:
         async with supervised(port.url) as supervisor:
             await supervisor.lease(ASKER)
         await ended.wait()
+
+
+async def test_a_scheme_that_nothing_is_known_of() -> None:
+    async with supervised("gopher://127.0.0.1/mcp") as supervisor:
+        with pytest.raises(UpstreamStartError, match=r"There are no servers at gopher://; http://, https://, unix://"):
+            await supervisor.lease(ASKER)
