@@ -33,6 +33,9 @@ PARAM_PREFIX = "mcp-param-"
 NAMED: dict[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 ANNOTATION = "x-mcp-header"
+# The page bounds neither. A server that annotates more than people would is one that wants to keep its clients busy.
+MAX_PARAMS = 100  # of one tool; common servers take about as many headers in a request, whatever they are
+MAX_SCHEMA = 1 << 20  # bytes of a schema that is looked through
 
 # As the page spells them, for messages.
 _SPELLED = {MCP_PROTOCOL_VERSION: "MCP-Protocol-Version", MCP_METHOD: "Mcp-Method", MCP_NAME: "Mcp-Name"}
@@ -95,10 +98,13 @@ def declared_params(input_schema: Raw) -> tuple[ParamHeader, ...]:
     parameter whose ``type`` is not the one string ``"string"``, ``"integer"`` or ``"boolean"``, or anywhere but on a
     property that is reached through ``properties`` alone. A property that is called ``x-mcp-header`` is none, nor is
     what stands in the data of ``default``, ``const``, ``enum`` or ``examples``. (Schema Extension; server/tools,
-    x-mcp-header.)
+    x-mcp-header.) The same is raised for more than ``MAX_PARAMS`` of them, and in a schema of more than ``MAX_SCHEMA``.
     """
-    if ANNOTATION.encode() not in bytes(input_schema):  # the case of nearly every tool
+    text = bytes(input_schema)
+    if ANNOTATION.encode() not in text:  # the case of nearly every tool
         return ()
+    if len(text) > MAX_SCHEMA:
+        raise BadAnnotation(f"its input schema has an {ANNOTATION} and more than {MAX_SCHEMA} bytes")
     try:
         schema = msgspec.json.decode(input_schema)
     except (msgspec.MsgspecError, RecursionError):
@@ -110,6 +116,8 @@ def declared_params(input_schema: Raw) -> tuple[ParamHeader, ...]:
         if twin is not param:
             where = f"{_at(param.path)} has the same as {_at(twin.path)}"
             raise BadAnnotation(f"the {ANNOTATION} {_shown(param.name)} is not unique: {where}")
+        if len(found) > MAX_PARAMS:
+            raise BadAnnotation(f"it has more than {MAX_PARAMS} {ANNOTATION} annotations")
     return tuple(found.values())
 
 
@@ -119,8 +127,8 @@ def param_headers(declared: Iterable[ParamHeader], arguments: Raw | None) -> dic
     What is missing or ``null`` is left out. A value is said as what it is, whatever type the schema wants of it, and
     the server judges it; an object or array, which no header can hold, is left out. (Value Encoding; Client Behavior.)
     """
-    top = members_of(arguments)
-    said = ((param.header, _said(_value_at(top, param.path))) for param in declared)
+    top = _Opened(arguments)
+    said = ((param.header, _said(top.value_at(param.path))) for param in declared)
     return {header: encode_value(text) for header, text in said if text is not None}
 
 
@@ -154,9 +162,9 @@ def check_params(headers: Mapping[str, str], declared: Iterable[ParamHeader], ar
     there all the same it says what the body does not: a mismatch. So is one for an object or array. A header that
     nobody declared is not looked at. Raises ``RpcError`` (-32020). (Server Behavior for Custom Headers.)
     """
-    top = members_of(arguments)
+    top = _Opened(arguments)
     for param in declared:
-        value = _value_at(top, param.path)
+        value = top.value_at(param.path)
         _compare(headers.get(param.header), _PARAM_SPELLED + param.name, _said(value), number=_is_number(value))
 
 
@@ -200,12 +208,26 @@ def _name_of(method: str, params: Mapping[str, Raw]) -> str | None:
     return None if member is None else string_of(params.get(member))
 
 
-def _value_at(top: Mapping[str, Raw] | None, path: tuple[str, ...]) -> Raw | None:
-    """The value at a path of property names; ``None`` where there is none."""
-    *ways, last = path
-    for way in ways:
-        top = members_of(top.get(way)) if top is not None else None
-    return None if top is None else top.get(last)
+class _Opened:
+    """A value taken apart, and once only, however many parameters are in it."""
+
+    def __init__(self, value: Raw | None) -> None:
+        self.members = (None if value is None else members_of(value)) or {}
+        self._inner: dict[str, _Opened] = {}
+
+    def value_at(self, path: tuple[str, ...]) -> Raw | None:
+        """The value at a path of property names; ``None`` where there is none."""
+        *ways, last = path
+        place = self
+        for way in ways:
+            place = place.open(way)
+        return place.members.get(last)
+
+    def open(self, name: str) -> _Opened:
+        """The value of a member."""
+        if name not in self._inner:
+            self._inner[name] = _Opened(self.members.get(name))
+        return self._inner[name]
 
 
 def _said(value: Raw | None) -> str | None:
@@ -252,30 +274,46 @@ def _same_number(one: str, other: str) -> bool:
 # Annotations
 
 
-def _annotated(schema: Any) -> Iterator[tuple[tuple[str, ...] | None, dict[str, Any]]]:
-    """Every annotated schema within a schema, in order. The path is ``None`` where others than ``properties`` lead."""
-    todo: list[tuple[tuple[str, ...] | None, Any]] = [((), schema)]  # a list, and no recursion: schemas may be deep
+class _Way(NamedTuple):
+    """How a schema is reached from the top through ``properties`` alone: whole paths of all would be too much."""
+
+    before: _Way | None
+    name: str
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        names: list[str] = []
+        way: _Way | None = self
+        while way is not None:
+            names.append(way.name)
+            way = way.before
+        return tuple(reversed(names))
+
+
+def _annotated(schema: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Every annotated schema within a schema, in order. The path is empty where ``properties`` alone do not lead."""
+    # What is to be looked at: whether `properties` alone lead there, and how; a list, and no recursion, as schemas may
+    # be deep.
+    todo: list[tuple[bool, _Way | None, Any]] = [(True, None, schema)]
     while todo:
-        path, node = todo.pop()
+        led, way, node = todo.pop()
         if isinstance(node, list):
-            todo.extend((None, one) for one in reversed(cast("list[Any]", node)))
+            todo.extend((False, None, one) for one in reversed(cast("list[Any]", node)))
         if not isinstance(node, dict):
             continue
         keywords = cast("dict[str, Any]", node)
         if ANNOTATION in keywords:
-            yield path, keywords
+            yield () if way is None else way.path, keywords
         for keyword, value in reversed(keywords.items()):
             if keyword in _BY_NAME and isinstance(value, dict):
-                reached = path if keyword == "properties" else None
+                leads = led and keyword == "properties"
                 named = cast("dict[str, Any]", value)
-                todo.extend(
-                    (None if reached is None else (*reached, name), inner) for name, inner in reversed(named.items())
-                )
+                todo.extend((leads, _Way(way, name) if leads else None, one) for name, one in reversed(named.items()))
             elif keyword not in _DATA and keyword != ANNOTATION:
-                todo.append((None, value))
+                todo.append((False, None, value))
 
 
-def _declared(path: tuple[str, ...] | None, schema: dict[str, Any]) -> ParamHeader:
+def _declared(path: tuple[str, ...], schema: dict[str, Any]) -> ParamHeader:
     name = schema[ANNOTATION]
     shown = _shown(name) if isinstance(name, str) else "(no string)"
     if not path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcpx.errors import LocalProtocolError, RpcError
+from mcpx.spec import headers as headers_module
 from mcpx.spec.codes import HEADER_MISMATCH
 from mcpx.spec.headers import (
+    MAX_PARAMS,
+    MAX_SCHEMA,
     NAMED,
     BadAnnotation,
     ParamHeader,
@@ -174,7 +178,7 @@ class TestDeclaredParams:
         assert len(caught.value.reason) < 300
         assert "\n" not in caught.value.reason
 
-    @pytest.mark.parametrize("depth", [50, 100_000])
+    @pytest.mark.parametrize("depth", [50, 20_000])
     def test_however_deep_it_is_the_outcome_is_said(self, depth: int) -> None:
         schema = b'{"properties":{"a":' * depth + b'{"type":"string","x-mcp-header":"X"}' + b"}}" * depth
         if depth == 50:
@@ -182,6 +186,32 @@ class TestDeclaredParams:
         else:
             with pytest.raises(BadAnnotation, match="cannot be read, or not to its depth"):
                 declared_params(Raw(schema))
+
+    def test_no_more_of_them_than_a_request_could_carry(self) -> None:
+        many = {f"p{number}": annotated(f"H{number}") for number in range(MAX_PARAMS)}
+        assert len(declared_params(raw(properties(**many)))) == MAX_PARAMS
+        with pytest.raises(BadAnnotation, match=f"^it has more than {MAX_PARAMS} x-mcp-header annotations"):
+            declared_params(raw(properties(**many, one_more=annotated("More"))))
+
+    def test_a_schema_that_nobody_would_write(self) -> None:
+        schema = properties(a=annotated(), b={"description": "x" * MAX_SCHEMA})
+        with pytest.raises(BadAnnotation, match=f"^its input schema has an x-mcp-header and more than {MAX_SCHEMA} by"):
+            declared_params(raw(schema))
+
+    def test_a_deep_and_wide_schema_takes_no_more_room_than_it_has_names(self) -> None:
+        """Ten thousand properties four hundred levels down: whole paths of them all would be 32 MB."""
+        schema = properties(**{f"p{number}": {} for number in range(10_000)}, last=annotated())
+        for _ in range(400):
+            schema = properties(a=schema)
+        text = raw(schema)
+        tracemalloc.start()
+        try:
+            [found] = declared_params(text)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert found == ParamHeader("Region", ("a",) * 400 + ("last",))
+        assert peak < 40 * len(text)
 
     @pytest.mark.parametrize("schema", [b'"x-mcp-header"', b'["x-mcp-header"]', b"null", b"true"])
     def test_a_schema_that_is_none(self, schema: bytes) -> None:
@@ -255,6 +285,24 @@ class TestParamHeaders:
         """Header extraction: the exact path of property names."""
         found = param_headers((ParamHeader("X", path),), raw(arguments))
         assert found == ({} if header is None else {"mcp-param-x": header})
+
+    def test_what_many_are_in_is_taken_apart_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However large the object is, and however often a server asks for a part of it."""
+        taken: list[int] = []
+        members_of = headers_module.members_of
+
+        def counted(value: Any) -> Any:
+            taken.append(len(bytes(value)))
+            return members_of(value)
+
+        monkeypatch.setattr(headers_module, "members_of", counted)
+        declared = tuple(ParamHeader(f"H{number}", ("a", "b", f"p{number}")) for number in range(MAX_PARAMS))
+        arguments = raw({"a": {"b": {f"p{number}": number for number in range(MAX_PARAMS)}}})
+        headers = param_headers(declared, arguments)
+        assert len(headers) == MAX_PARAMS
+        assert len(taken) == 3
+        check_params(headers, declared, arguments)
+        assert len(taken) == 6
 
     def test_no_arguments_at_all(self) -> None:
         assert param_headers(one(), None) == {}
