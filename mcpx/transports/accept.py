@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 # wait.
 FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 FULL_PAUSE = 0.1  # seconds until the next try; nothing tells of room
+FULL_TOLD = 60.0  # seconds until the log hears of it again
 # A connection that ended before it was accepted.
 LOST = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.ECONNRESET, errno.EPERM})
 
@@ -24,12 +26,15 @@ S = TypeVar("S", bound=trio.abc.AsyncResource)
 
 async def accept_all(listener: trio.abc.Listener[S], take: Callable[[S], None], log: logging.Logger) -> NoReturn:
     """Hand each connection to ``take``, until cancelled. Raises ``OSError`` where the listener itself fails."""
+    told = -inf
     while True:
         try:
             stream = await listener.accept()
         except OSError as error:
             if error.errno in FULL:
-                log.error("No more hosts can connect for now: %s", error.strerror)
+                if trio.current_time() - told >= FULL_TOLD:
+                    told = trio.current_time()
+                    log.error("No more hosts can connect for now: %s", error.strerror)
                 await trio.sleep(FULL_PAUSE)
             elif error.errno not in LOST:
                 raise

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SHORTEST_TOKEN = 8  # characters; whatever is shorter is guessed soon
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})  # this machine's names for itself
 
-_HOST = re.compile(r"(?:\[([^\[\]]+)\]|([^\[\]:/@?#,\\\s]+))(?::\d*)?")  # RFC 9110 section 7.2
+_HOST = re.compile(r"(?:\[([^\[\]]+)\]|([^\[\]:/@?#%,\\\s]+))(?::\d*)?")  # RFC 9110 section 7.2
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 

@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from mcpx.errors import McpxError
-from mcpx.transports.accept import FULL_PAUSE
+from mcpx.transports.accept import FULL_PAUSE, FULL_TOLD
 from mcpx.transports.http_server import (
     HttpRequest,
     HttpResponse,
@@ -203,7 +203,16 @@ async def test_accepting_survives_what_passes(caplog: pytest.LogCaptureFixture) 
         await client.send(GET)
         assert (await client.answer()).status == 200
         assert trio.current_time() >= 2 * FULL_PAUSE
-    assert [record.message for record in caplog.records] == ["No more hosts can connect for now: as it may happen"] * 2
+    assert [record.message for record in caplog.records] == ["No more hosts can connect for now: as it may happen"]
+
+
+@in_virtual_time
+async def test_no_room_for_long_is_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever has the connections may keep them for hours, and there is a try ten times a second."""
+    tries = round(2.5 * FULL_TOLD / FULL_PAUSE)
+    async with serving(listeners=[Failing(*[errno.EMFILE] * tries)]):
+        await trio.sleep(tries * FULL_PAUSE + 1)
+    assert [record.message for record in caplog.records] == ["No more hosts can connect for now: as it may happen"] * 3
 
 
 @in_virtual_time

@@ -34,6 +34,10 @@ LOCAL = ("127.0.0.1", 8000)
         ("localhost/../evil", None),
         ("localhost evil.example", None),
         ("localhost\\@evil.example", None),
+        ("[fe80::1%eth0]:1", "fe80::1"),
+        ("127.0.0.1%evil.example", None),
+        ("127.0.0.1%25.evil.example", None),
+        ("local%68ost", None),
     ],
 )
 def test_the_host_of_a_header(header: str, host: str | None) -> None:

@@ -80,6 +80,8 @@ ORIGINS = [
     ("http://localhost, http://evil.example", OPEN, False),
     ("http://evil.example@localhost", OPEN, False),
     ("http://[", OPEN, False),
+    ("http://127.0.0.1%evil.example", OPEN, False),
+    ("http://127.0.0.1%25.evil.example", OPEN, False),
     ("https://app.example", OPEN, False),
     ("https://app.example", PUBLIC, True),
     ("HTTPS://App.example:443", PUBLIC, True),
