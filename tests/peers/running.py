@@ -85,6 +85,15 @@ class Run:
         """The command of a server of ``SERVERS``."""
         return self.program(*SERVERS[name])
 
+    def http_server(self, name: str) -> list[str]:
+        """The command of the same server when it is to serve HTTP."""
+        return [*self.server(name), "http"]
+
+    def share_record(self, other: Run) -> None:
+        """Look at the record of another run's servers."""
+        self.record = other.record
+        self.env["PEER_RECORD"] = str(other.record)
+
     def entry(self, command: list[str], *, delay: float = 0, **more: Any) -> dict[str, Any]:
         """A server of a configuration file: the command, and the variables that our servers read."""
         env = {"PEER_RECORD": str(self.record), "HOME": str(self.home)}
@@ -118,18 +127,22 @@ class Run:
         return json.loads(output)
 
     async def run(self, command: list[str], **env: str) -> str:
-        """Run a host to its end; what it wrote to stdout. Its stderr is shown when the test fails."""
+        """Run a host to its end; see ``output``. Afterwards nothing of the run is alive."""
         async with self.clearing():
-            with trio.fail_after(HOST_LIMIT):
-                result = await trio.run_process(
-                    command,
-                    capture_stdout=True,
-                    capture_stderr=True,
-                    check=False,
-                    stdin=subprocess.DEVNULL,
-                    env={**self.env, **env},
-                    cwd=self.home,
-                )
+            return await self.output(command, **env)
+
+    async def output(self, command: list[str], **env: str) -> str:
+        """Run a host to its end; what it wrote to stdout. Its stderr is shown when the test fails."""
+        with trio.fail_after(HOST_LIMIT):
+            result = await trio.run_process(
+                command,
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                env={**self.env, **env},
+                cwd=self.home,
+            )
         output = result.stdout.decode()
         self.log = result.stderr.decode(errors="replace")
         print(f"--- {command}\n{output}--- stderr\n{self.log}")
@@ -169,10 +182,10 @@ class Run:
                 pid, command = line.split(maxsplit=1)
                 yield int(pid), command
 
-    async def until_recorded(self, word: str) -> None:
-        """Return once a server has recorded ``word``."""
+    async def until_recorded(self, word: str, count: int = 1) -> None:
+        """Return once servers have recorded ``word`` so often."""
         with trio.fail_after(RECORD_LIMIT):
-            while not self.recorded(word):  # noqa: ASYNC110 another program's file has no event to wait for
+            while len(self.recorded(word)) < count:  # noqa: ASYNC110 another program's file has no event to wait for
                 await trio.sleep(POLL)
 
     async def lives_on(self, process: trio.Process, seconds: float) -> bool:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, V2025_06_18
-from tests.peers.running import HOSTS, MODERN_HOSTS, SERVERS
-from tests.peers.tours import UNKNOWN_TOOL, check_tour
+from tests.peers.running import HOSTS, SERVERS
+from tests.peers.tours import UNKNOWN_TOOL, check_tour, spoken
 
 if TYPE_CHECKING:
     from tests.peers.running import Run
@@ -23,13 +22,6 @@ SHINING_THROUGH = [
     *((host, "ts1-32") for host in ("py2-auto", "ts2-legacy", "ts2-modern", "ts1-32")),
     *((host, "ts1-22") for host in ("py2-legacy", "ts2-auto", "ts1-22")),
 ]
-
-
-def spoken(host: str) -> str:
-    """The revision that a host ends up speaking with mcpx, whatever the server behind."""
-    if host in MODERN_HOSTS:
-        return LATEST_MODERN
-    return V2025_06_18 if host == "ts1-22" else LATEST_LEGACY
 
 
 @pytest.mark.deadline(60)

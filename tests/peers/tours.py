@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, V2025_06_18
+from tests.peers.running import MODERN_HOSTS
+
 TOOLS = ["echo", "add", "slow", "fail", "never"]
 STEPS = [[1, 3, "step 1"], [2, 3, "step 2"], [3, 3, "step 3"]]
 HOST_PATIENCE = 2.0  # seconds: both SDKs' clients send SIGTERM so long after closing stdin
@@ -16,6 +19,13 @@ UNKNOWN_TOOL = {
     "ts1-32": {"isError": True, "message": "MCP error -32602: Tool nothing not found"},
     "ts1-22": {"isError": True, "message": "MCP error -32602: Tool nothing not found"},
 }
+
+
+def spoken(host: str) -> str:
+    """The revision that a host ends up speaking with mcpx, whatever the server behind."""
+    if host in MODERN_HOSTS:
+        return LATEST_MODERN
+    return V2025_06_18 if host == "ts1-22" else LATEST_LEGACY
 
 
 def check_tour(report: dict[str, Any], host: str, *, tool: str = "", uri: str = "") -> None:

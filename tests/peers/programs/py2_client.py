@@ -6,16 +6,29 @@ import asyncio
 from typing import Any
 
 from mcp import Client, MCPError
+from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
-from tour import Plan, Stopwatch, plan, recorded, report, tour, wire
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from tour import Plan, Stopwatch, plan, recorded, report, times, tours, wire
+
+
+def server_of(plan: Plan) -> Any:
+    """The server of the plan, as this SDK's client takes it."""
+    if plan.url is None:
+        return StdioServerParameters(command=plan.command, args=plan.args, env=plan.env)
+    if plan.over == "sse":
+        return sse_client(plan.url, headers=plan.headers)
+    return streamable_http_client(plan.url, http_client=create_mcp_http_client(headers=plan.headers))
 
 
 async def cancelled_call(client: Client, name: str) -> None:
     """Call and cancel; this SDK tells the server."""
+    called, cancelled = times("called"), times("cancelled")
     call = asyncio.ensure_future(client.call_tool(name, {}))
-    await recorded("called")
+    await recorded("called", called)
     call.cancel()
-    await recorded("cancelled")
+    await recorded("cancelled", cancelled)
 
 
 async def visit(client: Client, calls: list[Any]) -> dict[str, Any]:
@@ -37,10 +50,9 @@ async def visit(client: Client, calls: list[Any]) -> dict[str, Any]:
 
 
 async def main(plan: Plan) -> None:
-    server = StdioServerParameters(command=plan.command, args=plan.args, env=plan.env)
-    async with Client(server, mode=plan.mode, read_timeout_seconds=30) as client:
+    async with Client(server_of(plan), mode=plan.mode, read_timeout_seconds=30) as client:
         if plan.visit is None:
-            seen = await tour(client, plan, error=MCPError, cancelled_call=lambda name: cancelled_call(client, name))
+            seen = await tours(client, plan, error=MCPError, cancelled_call=lambda name: cancelled_call(client, name))
         else:
             seen = await visit(client, plan.visit)
         findings = {

@@ -1,14 +1,19 @@
-"""What a server on either Python SDK offers, registered with the decorators that both have."""
+"""What a server on either Python SDK offers, registered with the decorators that both have, and how it is run."""
 
 # Annotations are evaluated here: the SDKs look for their own types among them.
+
+import os
+import socket
+import sys
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 from mcp.types import Completion, CompletionArgument, CompletionContext, PromptReference, ResourceTemplateReference
 from record import NAMES, TOPICS, begin, matching, note
 
 
-def serve(server, context: type, tool_error: type[Exception]) -> None:
-    """Give the server of an SDK, whose context and whose error of a tool are these, all that it offers, and run it."""
+def offer(server, context: type, tool_error: type[Exception]) -> None:
+    """Give the server of an SDK, whose context and whose error of a tool are these, all that it offers."""
 
     @server.tool()
     def echo(text: str) -> str:
@@ -69,5 +74,30 @@ def serve(server, context: type, tool_error: type[Exception]) -> None:
         known = NAMES if isinstance(ref, PromptReference) else TOPICS
         return Completion.model_validate({"values": matching(known, argument.value), "hasMore": False})
 
+
+def main(serve_stdio, make_apps) -> None:
+    """Serve stdio, or with the argument ``http`` these Starlette apps beside each other on one port.
+
+    They are ``/mcp``, ``/stateless`` and ``/sse``, at ``PEER_PORT`` or a free port; the address is printed.
+    """
     begin()
-    server.run("stdio")
+    if sys.argv[1:] != ["http"]:
+        serve_stdio()
+        return
+    # Here, for a server on stdio is to start without them.
+    import uvicorn
+    from starlette.applications import Starlette
+
+    apps = make_apps()
+
+    @asynccontextmanager
+    async def lifespan(_):
+        async with AsyncExitStack() as stack:
+            for app in apps:
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            yield
+
+    whole = Starlette(routes=[route for app in apps for route in app.routes], lifespan=lifespan)
+    listener = socket.create_server(("127.0.0.1", int(os.environ.get("PEER_PORT", "0"))))
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+    uvicorn.Server(uvicorn.Config(whole, log_level="error")).run(sockets=[listener])

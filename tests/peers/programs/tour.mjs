@@ -1,6 +1,9 @@
 // What the TypeScript clients share: their arguments, the tour itself, and the one line they report.
 //
-// Arguments: a plan, `{"mode": …, "tool": prefix, "uri": prefix, "do": "tour" | "close"}`, then the command of the server.
+// Arguments: a plan, `{"mode": …, "tool": prefix, "uri": prefix, "do": "tour" | "close" | "wait"}`, then the command of the
+// server. With `url` the server is there instead, by way of `"over": "http" | "sse"`, and `headers` are sent to it. With
+// `servers` the tour is made of each of these, by the names that mcpx gives them, with lists of what is its
+// own; nothing is cancelled at those in `deaf`.
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -8,20 +11,32 @@ const PATIENCE = 20_000; // milliseconds; a client that waits longer for a serve
 
 export const plan = JSON.parse(process.argv[2]);
 const [command, ...args] = process.argv.slice(3);
-// The SDK itself would hand on a few variables only.
-export const server = { command, args, env: { ...process.env }, stderr: 'inherit' };
 
-const named = name => (plan.tool ?? '') + name;
-const uriOf = uri => (plan.uri ?? '') + uri;
+// The transport to the server of the plan, out of the SDK's classes. Over SSE the headers are given to both of its ways.
+export function transport({ Stdio, Http, Sse }) {
+    // The SDK itself would hand on a few variables only.
+    if (!plan.url) return new Stdio({ command, args, env: { ...process.env }, stderr: 'inherit' });
+    const Transport = plan.over === 'sse' ? Sse : Http;
+    return new Transport(new URL(plan.url), { requestInit: { headers: plan.headers ?? {} } });
+}
+
+let tool = plan.tool ?? '';
+let uri = plan.uri ?? '';
+const named = name => tool + name;
+const uriOf = own => uri + own;
 const blockText = ({ content }) => {
     if (content.length !== 1) throw new Error(`one block expected: ${JSON.stringify(content)}`);
     return content[0].text;
 };
 
-// Resolve once the server has written the word into the file that PEER_RECORD names.
-async function recorded(word) {
+// How often servers have written the word into the file that PEER_RECORD names.
+const times = word =>
+    readFileSync(process.env.PEER_RECORD, 'utf8').split('\n').filter(line => line.startsWith(word)).length;
+
+// Resolve once that is more often than before.
+async function recorded(word, before = 0) {
     const end = Date.now() + PATIENCE;
-    while (!readFileSync(process.env.PEER_RECORD, 'utf8').split('\n').some(line => line.startsWith(word))) {
+    while (times(word) <= before) {
         if (Date.now() > end) throw new Error(`the server never recorded "${word}"`);
         await sleep(10);
     }
@@ -39,7 +54,7 @@ async function refusal(call) {
 }
 
 // `callTool(params, options)` hides the one difference between the SDKs: where the options stand.
-async function tour(client, callTool) {
+async function tour(client, callTool, cancels = true) {
     const call = (name, args, options) => callTool({ name: named(name), arguments: args }, options);
     const { tools } = await client.listTools();
     const { prompts } = await client.listPrompts();
@@ -66,12 +81,15 @@ async function tour(client, callTool) {
         ref: { type: 'ref/resource', uri: uriOf('peer://notes/{topic}') },
         argument: { name: 'topic', value: 'pro' }
     });
-    const controller = new AbortController();
-    const never = refusal(call('never', {}, { signal: controller.signal }));
-    await recorded('called');
-    controller.abort('enough');
-    await never;
-    await recorded('cancelled');
+    if (cancels) {
+        const [called, cancelled] = [times('called'), times('cancelled')];
+        const controller = new AbortController();
+        const never = refusal(call('never', {}, { signal: controller.signal }));
+        await recorded('called', called);
+        controller.abort('enough');
+        await never;
+        await recorded('cancelled', cancelled);
+    }
     const again = await call('echo', { text: 'still here' });
     return {
         tools: tools.map(tool => tool.name),
@@ -104,14 +122,23 @@ export async function run(client, transport, callTool, protocol) {
         instructions: client.getInstructions() ?? null
     };
     let left;
-    if (plan.do === 'close') {
+    if (plan.do === 'close' || plan.do === 'wait') {
         left = refusal(callTool({ name: named('never'), arguments: {} })); // in flight until the connection closes
         await recorded('called');
+        if (plan.do === 'wait') findings.left = await left;
+    } else if (plan.servers) {
+        findings.tours = {};
+        for (const server of plan.servers) {
+            [tool, uri] = [`${server}__`, `mcpx://${server}/`];
+            const seen = await tour(client, callTool, !plan.deaf?.includes(server));
+            for (const kind of ['tools', 'prompts', 'resources', 'templates'])
+                seen[kind] = seen[kind].filter(name => name.startsWith(tool) || name.startsWith(uri));
+            findings.tours[server] = seen;
+        }
     } else Object.assign(findings, await tour(client, callTool));
     const start = performance.now();
     await client.close();
     findings.closed = Math.round(performance.now() - start) / 1000;
     if (left) findings.left = await left;
-    console.log(JSON.stringify(findings));
-    process.exit(); // SDK 1.22 leaves the timers of unanswered requests running, a minute each
+    process.stdout.write(`${JSON.stringify(findings)}\n`, () => process.exit()); // SDK 1.22 leaves the timers of unanswered requests running, a minute each
 }

@@ -21,34 +21,51 @@ PATIENCE = 20.0  # seconds; a client that waits longer for a server's record has
 class Plan:
     """The first argument, ``{"mode": …, "tool": prefix, "uri": prefix, "visit": [[kind, …], …]}``.
 
-    The command of the server follows it. With ``visit`` a client lists everything and makes these calls, instead of the
-    tour.
+    The command of the server follows it; with ``url`` the server is there instead, by way of ``"over": "http"`` or
+    ``"sse"``, and ``headers`` are sent to it. With ``visit`` a client lists everything and makes these calls, instead
+    of the tour. With ``servers`` it makes the tour of each of these, by the names that mcpx gives them, with lists of
+    what is its own, and cancels nothing at those in ``deaf``. With ``"do": "wait"`` it makes a call that is never
+    answered, and says how it ended.
     """
 
     def __init__(self, arguments: list[str]) -> None:
         plan = json.loads(arguments[0])
         self.mode: str = plan["mode"]
         self.visit: list[Any] | None = plan.get("visit")
-        self.command, *self.args = arguments[1:]
-        self._tool: str = plan.get("tool", "")
+        self.servers: list[str] | None = plan.get("servers")
+        self.deaf: list[str] = plan.get("deaf", [])
+        self.waits = plan.get("do") == "wait"
+        self.url: str | None = plan.get("url")
+        self.over: str = plan.get("over", "http")
+        self.headers: dict[str, str] = plan.get("headers", {})
+        self.command, *self.args = arguments[1:] or [""]
+        self.tool: str = plan.get("tool", "")
         self._uri: str = plan.get("uri", "")
         self.env = dict(os.environ)  # the SDK itself would hand on a few variables only
 
+    def within(self, server: str) -> None:
+        """From now on the names and URIs are those of a server behind mcpx."""
+        self.tool, self._uri = f"{server}__", f"mcpx://{server}/"
+
     def named(self, name: str) -> str:
         """A tool or prompt as this client must name it."""
-        return self._tool + name
+        return self.tool + name
 
     def uri(self, uri: str) -> str:
         """A resource or template as this client must name it."""
         return self._uri + uri
 
 
-async def recorded(word: str) -> None:
-    """Return once the server has written ``word`` into the file that ``PEER_RECORD`` names."""
-    path = Path(os.environ["PEER_RECORD"])
+def times(word: str) -> int:
+    """How often servers have written ``word`` into the file that ``PEER_RECORD`` names."""
+    lines = Path(os.environ["PEER_RECORD"]).read_text().splitlines()
+    return sum(line.startswith(word) for line in lines)
+
+
+async def recorded(word: str, before: int = 0) -> None:
+    """Return once that is more often than before."""
     with anyio.fail_after(PATIENCE):
-        # A file of another process has nothing to wait on but looking again.
-        while not any(line.startswith(word) for line in path.read_text().splitlines()):  # noqa: ASYNC110, ASYNC240
+        while times(word) <= before:  # noqa: ASYNC110 a file of another process has nothing to wait on
             await anyio.sleep(0.01)
 
 
@@ -72,6 +89,22 @@ async def refusal(call: Awaitable[Any], error: type[Any]) -> dict[str, Any]:
     return {"isError": result["isError"], "message": block_text(result)}
 
 
+async def tours(client: Any, plan: Plan, **how: Any) -> dict[str, Any]:
+    """The tours of the plan: one, or one of each server; see ``tour``. Or the call that is never answered."""
+    if plan.waits:
+        return {"left": await refusal(client.call_tool(plan.named("never"), {}), how["error"])}
+    if plan.servers is None:
+        return await tour(client, plan, **how)
+    found: dict[str, Any] = {}
+    for server in plan.servers:
+        plan.within(server)
+        seen = await tour(client, plan, cancels=server not in plan.deaf, **how)
+        for kind in ("tools", "prompts", "resources", "templates"):
+            seen[kind] = [name for name in seen[kind] if name.startswith((plan.named(""), plan.uri("")))]
+        found[server] = seen
+    return {"tours": found}
+
+
 async def tour(
     client: Any,
     plan: Plan,
@@ -79,6 +112,7 @@ async def tour(
     error: type[Exception],
     cancelled_call: Callable[[str], Awaitable[None]],
     as_uri: Callable[[str], Any] = str,
+    cancels: bool = True,
 ) -> dict[str, Any]:
     """List and use everything. The keywords are what the SDKs differ in: what they raise, how a call of a tool is
     cancelled, what a URI is.
@@ -112,7 +146,8 @@ async def tour(
             {"name": "topic", "value": "pro"},
         )
     )
-    await cancelled_call(plan.named("never"))
+    if cancels:
+        await cancelled_call(plan.named("never"))
     again = wire(await client.call_tool(plan.named("echo"), {"text": "still here"}))
     return {
         "tools": [tool["name"] for tool in tools],

@@ -1,7 +1,9 @@
-// A stdio server on the TypeScript SDK 1.x, as its users write one. The first argument is the alias the SDK is installed
-// under, so that one program serves every 1.x release; its zod is the one that the SDK itself uses.
+// A server on the TypeScript SDK 1.x, as its users write one. The first argument is the alias the SDK is installed
+// under, so that one program serves every 1.x release; its zod is the one that the SDK itself uses. With a second
+// argument, `http`, it serves `/mcp`, `/stateless` and `/sse` instead of stdio.
 import { createRequire } from 'node:module';
 
+import { serveHttp, Sessions } from './http.mjs';
 import { begin, matching, NAMES, never, pauseFor, TOPICS } from './record.mjs';
 
 const sdk = process.argv[2];
@@ -11,67 +13,105 @@ const { completable } = await import(`${sdk}/server/completable.js`);
 const { z } = createRequire(import.meta.resolve(`${sdk}/server/mcp.js`))('zod');
 
 const text = value => ({ content: [{ type: 'text', text: value }] });
-const server = new McpServer(
-    { name: 'ts1-peer', version: '1.0.0' },
-    { instructions: 'Ask ts1-peer to echo, add or wait.' }
-);
-server.registerTool('echo', { description: 'Say the text again.', inputSchema: { text: z.string() } }, async args =>
-    text(args.text)
-);
-server.registerTool(
-    'add',
-    {
-        description: 'Add two integers; the sum is structured content as well.',
-        inputSchema: { a: z.number().int(), b: z.number().int() },
-        outputSchema: { result: z.number().int() }
-    },
-    async ({ a, b }) => ({ ...text(String(a + b)), structuredContent: { result: a + b } })
-);
-server.registerTool(
-    'slow',
-    {
-        description: 'Report progress `steps` times, each followed by `pause` seconds.',
-        inputSchema: { steps: z.number().int(), pause: z.number() }
-    },
-    async ({ steps, pause }, extra) => {
-        const progressToken = extra._meta?.progressToken;
-        for (let step = 1; step <= steps; step += 1) {
-            if (progressToken !== undefined)
-                await extra.sendNotification({
-                    method: 'notifications/progress',
-                    params: { progressToken, progress: step, total: steps, message: `step ${step}` }
-                });
-            await pauseFor(pause, extra.signal);
+
+function build() {
+    const server = new McpServer(
+        { name: 'ts1-peer', version: '1.0.0' },
+        { instructions: 'Ask ts1-peer to echo, add or wait.' }
+    );
+    server.registerTool('echo', { description: 'Say the text again.', inputSchema: { text: z.string() } }, async args =>
+        text(args.text)
+    );
+    server.registerTool(
+        'add',
+        {
+            description: 'Add two integers; the sum is structured content as well.',
+            inputSchema: { a: z.number().int(), b: z.number().int() },
+            outputSchema: { result: z.number().int() }
+        },
+        async ({ a, b }) => ({ ...text(String(a + b)), structuredContent: { result: a + b } })
+    );
+    server.registerTool(
+        'slow',
+        {
+            description: 'Report progress `steps` times, each followed by `pause` seconds.',
+            inputSchema: { steps: z.number().int(), pause: z.number() }
+        },
+        async ({ steps, pause }, extra) => {
+            const progressToken = extra._meta?.progressToken;
+            for (let step = 1; step <= steps; step += 1) {
+                if (progressToken !== undefined)
+                    await extra.sendNotification({
+                        method: 'notifications/progress',
+                        params: { progressToken, progress: step, total: steps, message: `step ${step}` }
+                    });
+                await pauseFor(pause, extra.signal);
+            }
+            return text(`${steps} steps`);
         }
-        return text(`${steps} steps`);
-    }
-);
-server.registerTool('fail', { description: 'Fail, as a tool error.' }, async () => {
-    throw new Error('this tool always fails');
-});
-server.registerTool('never', { description: 'Never answer; record being called and being cancelled.' }, extra =>
-    never(extra.signal)
-);
-server.registerPrompt(
-    'greet',
-    {
-        description: 'Greet somebody.',
-        argsSchema: { name: completable(z.string(), typed => matching(NAMES, typed ?? '')) }
-    },
-    ({ name }) => ({ messages: [{ role: 'user', content: { type: 'text', text: `Say hello to ${name}.` } }] })
-);
-server.registerResource(
-    'motto',
-    'peer://motto',
-    { description: 'A line of text.', mimeType: 'text/plain' },
-    uri => ({ contents: [{ uri: uri.href, mimeType: 'text/plain', text: 'carried, not rebuilt' }] })
-);
-server.registerResource(
-    'notes',
-    new ResourceTemplate('peer://notes/{topic}', { list: undefined, complete: { topic: typed => matching(TOPICS, typed) } }),
-    { description: 'Notes on a topic.', mimeType: 'text/plain' },
-    (uri, { topic }) => ({ contents: [{ uri: uri.href, mimeType: 'text/plain', text: `notes on ${topic}` }] })
-);
+    );
+    server.registerTool('fail', { description: 'Fail, as a tool error.' }, async () => {
+        throw new Error('this tool always fails');
+    });
+    server.registerTool('never', { description: 'Never answer; record being called and being cancelled.' }, extra =>
+        never(extra.signal)
+    );
+    server.registerPrompt(
+        'greet',
+        {
+            description: 'Greet somebody.',
+            argsSchema: { name: completable(z.string(), typed => matching(NAMES, typed ?? '')) }
+        },
+        ({ name }) => ({ messages: [{ role: 'user', content: { type: 'text', text: `Say hello to ${name}.` } }] })
+    );
+    server.registerResource(
+        'motto',
+        'peer://motto',
+        { description: 'A line of text.', mimeType: 'text/plain' },
+        uri => ({ contents: [{ uri: uri.href, mimeType: 'text/plain', text: 'carried, not rebuilt' }] })
+    );
+    server.registerResource(
+        'notes',
+        new ResourceTemplate('peer://notes/{topic}', { list: undefined, complete: { topic: typed => matching(TOPICS, typed) } }),
+        { description: 'Notes on a topic.', mimeType: 'text/plain' },
+        (uri, { topic }) => ({ contents: [{ uri: uri.href, mimeType: 'text/plain', text: `notes on ${topic}` }] })
+    );
+    return server;
+}
 
 await begin();
-await server.connect(new StdioServerTransport());
+if (process.argv[3] === 'http') await serveRoutes();
+else await build().connect(new StdioServerTransport());
+
+async function serveRoutes() {
+    const { StreamableHTTPServerTransport } = await import(`${sdk}/server/streamableHttp.js`);
+    const { SSEServerTransport } = await import(`${sdk}/server/sse.js`);
+    const sessions = new Sessions(StreamableHTTPServerTransport, build);
+    const streams = new Map();
+    serveHttp({
+        '/mcp': async (request, response) => {
+            const transport = await sessions.of(request.headers['mcp-session-id']);
+            if (transport) await transport.handleRequest(request, response);
+            else response.writeHead(404).end();
+        },
+        '/stateless': async (request, response) => {
+            if (request.method !== 'POST') return void response.writeHead(405).end();
+            const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });
+            response.on('close', () => transport.close());
+            await build().connect(transport);
+            await transport.handleRequest(request, response);
+        },
+        '/sse': async (request, response) => {
+            if (request.method !== 'GET') return void response.writeHead(405).end();
+            const transport = new SSEServerTransport('/messages', response);
+            streams.set(transport.sessionId, transport);
+            transport.onclose = () => streams.delete(transport.sessionId);
+            await build().connect(transport);
+        },
+        '/messages': async (request, response) => {
+            const transport = streams.get(new URL(request.url, 'http://localhost').searchParams.get('sessionId'));
+            if (transport) await transport.handlePostMessage(request, response);
+            else response.writeHead(404).end();
+        }
+    });
+}

@@ -1,8 +1,18 @@
-// A stdio server on the TypeScript SDK 2.x, as its users write one: a factory for serveStdio. It speaks both eras.
-import { completable, McpServer, ResourceTemplate } from '@modelcontextprotocol/server';
+// A server on the TypeScript SDK 2.x, as its users write one: a factory for serveStdio. It speaks both eras.
+// With the argument `http` it serves `/mcp`, where the handshake opens a session, and `/stateless`, as the SDK has it.
+import { getRequestListener } from '@hono/node-server';
+import {
+    completable,
+    createMcpHandler,
+    isLegacyRequest,
+    McpServer,
+    ResourceTemplate,
+    WebStandardStreamableHTTPServerTransport
+} from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 
+import { serveHttp, Sessions } from './http.mjs';
 import { begin, matching, NAMES, never, note, pauseFor, TOPICS } from './record.mjs';
 
 const text = value => ({ content: [{ type: 'text', text: value }] });
@@ -79,5 +89,22 @@ function build() {
     return server;
 }
 
+const onerror = error => note(`error ${error.message.replaceAll('\n', ' ')}`);
+
+function serveRoutes() {
+    const sessions = new Sessions(WebStandardStreamableHTTPServerTransport, build);
+    const modern = createMcpHandler(build, { legacy: 'reject', onerror });
+    const listener = handle => getRequestListener(handle, { overrideGlobalObjects: false });
+    serveHttp({
+        '/mcp': listener(async request => {
+            if (!(await isLegacyRequest(request))) return modern.fetch(request);
+            const transport = await sessions.of(request.headers.get('mcp-session-id'));
+            return transport ? transport.handleRequest(request) : new Response(null, { status: 404 });
+        }),
+        '/stateless': listener(createMcpHandler(build, { onerror }).fetch)
+    });
+}
+
 await begin();
-serveStdio(build, { onerror: error => note(`error ${error.message.replaceAll('\n', ' ')}`) });
+if (process.argv[2] === 'http') serveRoutes();
+else serveStdio(build, { onerror });
