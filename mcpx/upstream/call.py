@@ -110,6 +110,25 @@ class Change(msgspec.Struct, frozen=True):
     uri: str | None = None
 
 
+class Interest(msgspec.Struct, frozen=True):
+    """Which changes somebody wants to hear of; URIs as the server itself names them. Combined like sets are."""
+
+    lists: frozenset[ChangeKind] = frozenset()
+    uris: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.lists or self.uris)
+
+    def __or__(self, other: Interest) -> Interest:
+        return Interest(self.lists | other.lists, self.uris | other.uris)
+
+    def __and__(self, other: Interest) -> Interest:
+        return Interest(self.lists & other.lists, self.uris & other.uris)
+
+    def __sub__(self, other: Interest) -> Interest:
+        return Interest(self.lists - other.lists, self.uris - other.uris)
+
+
 class Foreign(msgspec.Struct, frozen=True, eq=False):
     """A notification that no revision defines, from a server in pass-through."""
 
