@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+import queue
 import re
 import signal
 import subprocess
+import threading
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 START_LIMIT = 30.0  # seconds until a server or mcpx listens; the slowest takes two
 END_LIMIT = 5.0 + BUSY  # seconds from SIGTERM to the end of mcpx: its budget when it serves HTTP
-SERVER_END_LIMIT = 10.0  # seconds that a server has to end by itself, of which each is a fact about it
+SERVER_END_LIMIT = 10.0  # seconds that a server has to end by itself; each needs less than one
 
 # A host of ``HOSTS``, and how it comes: by Streamable HTTP or by HTTP+SSE.
 HTTP_HOSTS = {
@@ -134,21 +136,39 @@ async def serving(run: Run, command: list[str], **env: str) -> AsyncIterator[Sit
 
 @contextmanager
 def listening(run: Run, command: list[str], **env: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start a server that prints where it listens; on leaving it is ended by SIGTERM, and may take its time."""
+    """Start a server that prints where it listens; on leaving it is ended by SIGTERM, and may take its time.
+
+    It is not one of the processes that a host may not leave behind.
+    """
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env={**run.env, **env}, cwd=run.home
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**run.env, "HOME": str(run.home.parent), **env},
+        cwd=run.home,
     )
-    assert process.stdout
+    addresses: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        assert process.stdout
+        with process.stdout:
+            for line in process.stdout:
+                if line.startswith("http://"):
+                    addresses.put(line.strip())
+
+    reader = threading.Thread(target=read)
+    reader.start()
     try:
-        yield process, process.stdout.readline().strip()
+        yield process, addresses.get(timeout=START_LIMIT)
     finally:
-        process.stdout.close()
         process.terminate()
         try:
             process.wait(SERVER_END_LIMIT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        reader.join()
 
 
 async def answer(wire: Wire) -> dict[str, Any]:
@@ -166,9 +186,14 @@ async def answer(wire: Wire) -> dict[str, Any]:
     raise AssertionError("the stream ended without an answer")
 
 
-async def visit(run: Run, name: str, site: Site, **plan: Any) -> dict[str, Any]:
-    """Let a host of ``HTTP_HOSTS`` go by the plan; its report."""
+def command_of(run: Run, name: str, site: Site, **plan: Any) -> list[str]:
+    """The command of a host of ``HTTP_HOSTS`` that goes by the plan."""
     host, over = HTTP_HOSTS[name]
     program, mode, sdk = HOSTS[host]
     arguments = {"mode": mode, "sdk": sdk, "url": site.address(over), "over": over, **plan}
-    return json.loads(await run.output(run.program(program, json.dumps(arguments))))
+    return run.program(program, json.dumps(arguments))
+
+
+async def visit(run: Run, name: str, site: Site, **plan: Any) -> dict[str, Any]:
+    """Let a host of ``HTTP_HOSTS`` go by the plan; its report."""
+    return json.loads(await run.output(command_of(run, name, site, **plan)))

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcpx.spec.revisions import LATEST_LEGACY
+from tests.peers.over_http import listening, serving, visit
+
 if TYPE_CHECKING:
     from tests.peers.running import Run
 
@@ -27,22 +30,27 @@ def text(result: dict[str, Any]) -> str:
     return block["text"]
 
 
+EVERYTHING = [
+    ["tool", "every__echo", {"message": "grüße"}],
+    ["tool", "every__get-sum", {"a": 1, "b": 2}],
+    ["tool", "every__get-structured-content", {"location": "New York"}],
+    ["tool", "every__get-tiny-image", {}],
+    ["tool", "every__get-resource-links", {"count": 2}],
+    ["tool", "every__trigger-long-running-operation", {"duration": 0.2, "steps": 2}],
+    ["resource", "mcpx://every/demo://resource/static/document/features.md"],
+    ["resource", "mcpx://every/demo://resource/dynamic/text/1"],
+    ["prompt", "every__args-prompt", {"city": "Ulm"}],
+]
+
+
 @pytest.mark.deadline(60)
 @every_host_era
 async def test_everything(run: Run, host: str) -> None:
-    visit = [
-        ["tool", "every__echo", {"message": "grüße"}],
-        ["tool", "every__get-sum", {"a": 1, "b": 2}],
-        ["tool", "every__get-structured-content", {"location": "New York"}],
-        ["tool", "every__get-tiny-image", {}],
-        ["tool", "every__get-resource-links", {"count": 2}],
-        ["tool", "every__trigger-long-running-operation", {"duration": 0.2, "steps": 2}],
-        ["resource", "mcpx://every/demo://resource/static/document/features.md"],
-        ["resource", "mcpx://every/demo://resource/dynamic/text/1"],
-        ["prompt", "every__args-prompt", {"city": "Ulm"}],
-    ]
-    report = await run.host(host, run.mcpx({"every": reference(run, "everything")}), visit=visit)
+    check_everything(await run.host(host, run.mcpx({"every": reference(run, "everything")}), visit=EVERYTHING))
 
+
+def check_everything(report: dict[str, Any]) -> None:
+    """Hold a host's lists, and the results of these calls, against what the server is known for."""
     assert {"every__echo", "every__get-sum", "every__get-annotated-message"} <= set(report["tools"])
     assert all(name.startswith("every__") for name in report["tools"])
     assert "every__simple-prompt" in report["prompts"]
@@ -60,10 +68,31 @@ async def test_everything(run: Run, host: str) -> None:
     assert uris
     assert all(uri.startswith("mcpx://every/demo://resource/dynamic/") for uri in uris)
     assert "Long running operation completed" in text(long)
-    assert document["contents"][0]["uri"] == visit[6][1]
+    assert document["contents"][0]["uri"] == EVERYTHING[6][1]
     assert "Features" in document["contents"][0]["text"]
     assert dynamic["contents"][0]["text"].startswith("Resource 1")
     assert "Ulm" in prompt["messages"][0]["content"]["text"]
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize(("mode", "path"), [("streamableHttp", "/mcp"), ("sse", "/sse")])
+async def test_everything_over_http(run: Run, mode: str, path: str) -> None:
+    """Its two modes behind every way to use mcpx: ``discover`` and ``check``, a host on stdio, hosts over HTTP."""
+    program = run.peers.package("@modelcontextprotocol/server-everything", "dist/index.js")
+    announced = [str(run.peers.node), "--import", str(run.programs / "announce.mjs")]  # it logs the port it was given
+    with listening(run, [*announced, str(program), mode], PORT="0") as (_, address):
+        serve = run.mcpx({"every": {"url": address + path}})
+        mcpx, config = serve[:3], serve[4:]
+        found = json.loads(await run.run([*mcpx, "discover", "--json", address + path]))
+        assert found["serverInfo"]["name"] == "mcp-servers/everything"
+        assert (found["era"], found["revision"]) == ("legacy", LATEST_LEGACY)
+        assert "1 of 1 servers came up." in await run.run([*mcpx, "check", *config])
+        check_everything(await run.host("py2-auto", serve, visit=EVERYTHING))
+        assert run.complaints() == []
+        async with serving(run, serve) as site:
+            for host in ("py2-legacy", "py2-auto"):
+                check_everything(await visit(run, host, site, visit=EVERYTHING))
+        assert run.complaints() == []
 
 
 @pytest.mark.deadline(60)

@@ -1,6 +1,6 @@
 // What the TypeScript clients share: their arguments, the tour itself, and the one line they report.
 //
-// Arguments: a plan, `{"mode": …, "tool": prefix, "uri": prefix, "do": "tour" | "close" | "wait"}`, then the command of the
+// Arguments: a plan, `{"mode": …, "tool": prefix, "uri": prefix, "do": "tour" | "list" | "close" | "wait"}`, then the command of the
 // server. With `url` the server is there instead, by way of `"over": "http" | "sse"`, and `headers` are sent to it. With
 // `servers` the tour is made of each of these, by the names that mcpx gives them, with lists of what is its
 // own; nothing is cancelled at those in `deaf`.
@@ -126,7 +126,8 @@ export async function run(client, transport, callTool, protocol) {
         left = refusal(callTool({ name: named('never'), arguments: {} })); // in flight until the connection closes
         await recorded('called');
         if (plan.do === 'wait') findings.left = await left;
-    } else if (plan.servers) {
+    } else if (plan.do === 'list') findings.tools = (await client.listTools()).tools.map(each => each.name);
+    else if (plan.servers) {
         findings.tours = {};
         for (const server of plan.servers) {
             [tool, uri] = [`${server}__`, `mcpx://${server}/`];

@@ -24,8 +24,8 @@ class Plan:
     The command of the server follows it; with ``url`` the server is there instead, by way of ``"over": "http"`` or
     ``"sse"``, and ``headers`` are sent to it. With ``visit`` a client lists everything and makes these calls, instead
     of the tour. With ``servers`` it makes the tour of each of these, by the names that mcpx gives them, with lists of
-    what is its own, and cancels nothing at those in ``deaf``. With ``"do": "wait"`` it makes a call that is never
-    answered, and says how it ended.
+    what is its own, and cancels nothing at those in ``deaf``. With ``"do": "list"`` it lists the tools, with
+    ``"wait"`` it makes a call that is never answered, and says how it ended.
     """
 
     def __init__(self, arguments: list[str]) -> None:
@@ -34,7 +34,7 @@ class Plan:
         self.visit: list[Any] | None = plan.get("visit")
         self.servers: list[str] | None = plan.get("servers")
         self.deaf: list[str] = plan.get("deaf", [])
-        self.waits = plan.get("do") == "wait"
+        self.do: str = plan.get("do", "tour")
         self.url: str | None = plan.get("url")
         self.over: str = plan.get("over", "http")
         self.headers: dict[str, str] = plan.get("headers", {})
@@ -90,8 +90,10 @@ async def refusal(call: Awaitable[Any], error: type[Any]) -> dict[str, Any]:
 
 
 async def tours(client: Any, plan: Plan, **how: Any) -> dict[str, Any]:
-    """The tours of the plan: one, or one of each server; see ``tour``. Or the call that is never answered."""
-    if plan.waits:
+    """What the plan says to do; most often a tour, or one of each server: see ``tour``."""
+    if plan.do == "list":
+        return {"tools": [tool["name"] for tool in wire(await client.list_tools())["tools"]]}
+    if plan.do == "wait":
         return {"left": await refusal(client.call_tool(plan.named("never"), {}), how["error"])}
     if plan.servers is None:
         return await tour(client, plan, **how)
