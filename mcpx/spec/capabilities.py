@@ -66,6 +66,11 @@ def promises_changes(capability: Raw | None) -> bool:
     return (members_of(capability) or {}).get("listChanged") == TRUE
 
 
+def takes_subscriptions(resources: Raw | None) -> bool:
+    """Whether what a server declares of its resources lets clients subscribe to single ones."""
+    return (members_of(resources) or {}).get("subscribe") == TRUE
+
+
 def is_implementation(raw: Raw | UnsetType | None) -> TypeGuard[Raw]:
     """Whether a value is the ``Implementation`` of a host or a server: it has a name and a version."""
     members = members_of(raw) or {}

@@ -13,7 +13,7 @@ from mcpx.wire.lines import Oversize
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Channel", "ClientChannel", "Lost", "Oversize"]
+__all__ = ["Channel", "ClientChannel", "Gap", "Lost", "Oversize"]
 
 
 class Lost(NamedTuple):
@@ -29,10 +29,19 @@ class Lost(NamedTuple):
     reached: bool = True  # whether a connection to the server could be made
 
 
+class Gap(NamedTuple):
+    """What the server said that answers no request may have been lost up to here; the channel lives on.
+
+    It comes where such messages have a stream of their own, and that was opened again.
+    """
+
+    forgotten: bool  # and the server has forgotten what it was subscribed to for
+
+
 class ClientChannel(Protocol):
     """What a client needs of a channel to its server. One task receives; any task sends."""
 
-    async def receive(self) -> Sequence[bytes | Oversize | Lost]:
+    async def receive(self) -> Sequence[bytes | Oversize | Lost | Gap]:
         """The next messages, at least one, each without its newline. Empty at the end of the stream.
 
         Raises ``trio.BrokenResourceError`` when the connection broke.

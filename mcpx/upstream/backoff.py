@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+# What was open for so many seconds is opened again at once; what lasted less counts as a failure, so that a server that
+# accepts a stream and drops it at once is not asked again and again.
+HEALTHY = 10.0
+
 
 def restart_delay(failures: int, step: float, cap: float, jitter: float) -> float:
     """Seconds before the next start after ``failures`` ends in a row without a healthy run between.

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError, UpstreamGone, UpstreamUnanswered
 from mcpx.spec import meta
 from mcpx.spec.revisions import BATCHING
-from mcpx.transports.channel import Lost
+from mcpx.transports.channel import Gap, Lost
 from mcpx.transports.crew import open_crew
 from mcpx.upstream.call import Progress
 from mcpx.wire import frames
@@ -43,6 +43,8 @@ class Listener(Protocol):
     def notified(self, method: str, params: dict[str, Raw]) -> None: ...
 
     def asked(self, id: Raw, method: str, params: dict[str, Raw]) -> None: ...
+
+    def interrupted(self, *, forgotten: bool) -> None: ...
 
 
 class Connection:
@@ -90,6 +92,10 @@ class Connection:
         if self._outgoing.abandon(number) and not self.closed.is_set():
             farewell = frames.notification("notifications/cancelled", {"requestId": number, "reason": reason})
             self._channel.cancel(number, frames.encode(farewell) if tell else None)
+
+    def find(self, id: Raw) -> PendingCall | None:
+        """The call of ours in flight that an id names, in whichever way the server spells it."""
+        return self._outgoing.find(id)
 
     def notify(self, method: str, params: object = UNSET) -> None:
         """Queue a notification."""
@@ -150,12 +156,16 @@ class Connection:
             self._take(message)
         return bool(messages)
 
-    def _take(self, message: bytes | Oversize | Lost) -> None:
+    def _take(self, message: bytes | Oversize | Lost | Gap) -> None:
         if isinstance(message, Oversize):
             self._take_oversize(message)
             return
         if isinstance(message, Lost):
             self._take_lost(message)
+            return
+        if isinstance(message, Gap):
+            if self.listener is not None:
+                self.listener.interrupted(forgotten=message.forgotten)
             return
         try:
             if self.revision in BATCHING and frames.is_batch(message):

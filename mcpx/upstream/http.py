@@ -17,6 +17,7 @@ from msgspec import Raw
 from mcpx.errors import BrokenAnswer, ConnectError
 from mcpx.spec.codes import MODERN_CODES, UNSUPPORTED_VERSION
 from mcpx.spec.headers import LAST_EVENT_ID, MCP_SESSION_ID, request_headers
+from mcpx.transports.channel import Gap
 from mcpx.transports.crew import open_crew
 from mcpx.transports.reasons import secrets_among
 from mcpx.upstream.http_answers import (
@@ -32,7 +33,7 @@ from mcpx.upstream.http_answers import (
     read_refusal,
 )
 from mcpx.upstream.http_channel import CLOSE_LIMIT, JSON_HEADERS, Exchange, PostingChannel
-from mcpx.upstream.http_letters import INITIALIZE, INITIALIZED, read_answer, read_letter
+from mcpx.upstream.http_letters import INITIALIZE, INITIALIZED, LISTEN, read_answer, read_letter
 from mcpx.upstream.http_listen import run_listening
 from mcpx.upstream.http_session import LegacySession
 
@@ -64,7 +65,9 @@ class HttpChannel(PostingChannel):
         self, server: str, client: HttpClient, crew: trio.Nursery, mirrored: Mirrored, *, max_frame: int
     ) -> None:
         super().__init__(server, client, crew, max_frame=max_frame)
-        self.session = LegacySession(server, client, crew, self.end, max_frame=max_frame)
+        self.session = LegacySession(
+            server, client, crew, end=self.end, renewed=self._session_renewed, max_frame=max_frame
+        )
         self._mirrored = mirrored
         self._modern: str | None = None  # the version that modern requests name
 
@@ -91,6 +94,9 @@ class HttpChannel(PostingChannel):
                 await self.flush()
             self.end("mcpx closed the connection.")
             await self.session.delete()
+
+    async def _session_renewed(self) -> None:
+        await self.deliver(Gap(forgotten=True))
 
     # -- what goes out
 
@@ -192,9 +198,11 @@ class HttpChannel(PostingChannel):
     def _doubt(self, exchange: Exchange) -> None:
         """A server answers as one of its era does not: another may have taken its place, so the era is looked at anew.
 
-        Not while other requests are under way: then it may be something about this one alone that a proxy refuses.
+        Not while other requests are under way: then it may be something about this one alone that a proxy refuses. Nor
+        for a request to listen, which is none that everybody knows, and is always under way.
         """
-        if exchange.letter.method not in OPENING and len(self._exchanges) == 1:
+        others = [one for one in self._exchanges.values() if one is not exchange and one.letter.method != LISTEN]
+        if exchange.letter.method not in (*OPENING, LISTEN) and not others:
             exchange.doubt = "The server no longer answers as it did when it was opened, and is looked at anew."
 
     # -- a stream that broke

@@ -14,6 +14,7 @@ from mcpx.wire.raws import members_of, string_of
 
 INITIALIZE = "initialize"
 INITIALIZED = "notifications/initialized"
+LISTEN = "subscriptions/listen"
 CANCELLED = "notifications/cancelled"
 
 

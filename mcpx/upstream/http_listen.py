@@ -13,7 +13,8 @@ import trio
 
 from mcpx.errors import BrokenAnswer, ConnectError
 from mcpx.spec.headers import LAST_EVENT_ID
-from mcpx.upstream.backoff import restart_delay
+from mcpx.transports.channel import Gap
+from mcpx.upstream.backoff import HEALTHY, restart_delay
 from mcpx.upstream.http_answers import EVENTS, NoAnswer, Place, read_events
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from mcpx.upstream.http_session import LegacySession
 
 log = logging.getLogger("mcpx.upstream")
-
-# A stream that was open for so many seconds is opened again at once; one that lasted less counts as a failure, so that
-# a server that accepts it and drops it at once is not asked again and again.
-HEALTHY = 10.0
 
 Outcome = Literal["ended", "failed", "none", "expired"]
 
@@ -58,13 +55,14 @@ async def _keep_open(channel: PostingChannel, session: LegacySession, limits: Li
     """Open one session's stream, and again when it ends; until the server says that it has none."""
     generation = session.generation
     place = Place()
-    was_open = False
+    was_open = tried = False
     listening = session.listening
     while True:
         delay = restart_delay(record.failures, limits.restart_backoff_step, limits.restart_backoff_max, random.random())
         await trio.sleep(max(delay, place.retry or 0))
         began = trio.current_time()
-        outcome = await _listen(channel, session, place, listening.set)
+        outcome = await _listen(channel, session, place, listening.set, again=tried)
+        tried = True
         listening.set()
         if outcome == "none" or (outcome == "expired" and not was_open):
             return  # it has no such stream, which it need not
@@ -75,9 +73,13 @@ async def _keep_open(channel: PostingChannel, session: LegacySession, limits: Li
 
 
 async def _listen(
-    channel: PostingChannel, session: LegacySession, place: Place, opened_now: Callable[[], None]
+    channel: PostingChannel, session: LegacySession, place: Place, opened_now: Callable[[], None], *, again: bool
 ) -> Outcome:
-    """Open the stream once and read it to its end; ``opened_now`` is called when it is open."""
+    """Open the stream once and read it to its end; ``opened_now`` is called when it is open. ``again``: not for the
+    first time in this session.
+    """
+
+    resumed = place.last_id is not None  # what was said meanwhile comes now
 
     async def take(body: bytes, alone: bool) -> bool:
         await channel.deliver(body)
@@ -98,6 +100,8 @@ async def _listen(
                 return "none"
             opened = True
             opened_now()
+            if again and not resumed:
+                await channel.deliver(Gap(forgotten=False))
             await read_events(answer, take, place, channel.max_frame)
             return "ended"
     except NoAnswer as error:

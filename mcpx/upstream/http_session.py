@@ -22,7 +22,7 @@ from mcpx.wire import frames
 from mcpx.wire.raws import members_of, string_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from mcpx.transports.http_client import HttpAnswer, HttpClient
 
@@ -42,16 +42,24 @@ class LegacySession:
     """What was agreed in a handshake over HTTP. One that the server no longer knows is opened anew, as often as needed,
     with the very same ``initialize``.
 
-    ``end`` is called with the reason when that is not possible.
+    ``renewed`` is called when that is done, and ``end`` with the reason when it is not possible.
     """
 
     def __init__(
-        self, server: str, client: HttpClient, crew: trio.Nursery, end: Callable[[str], None], *, max_frame: int
+        self,
+        server: str,
+        client: HttpClient,
+        crew: trio.Nursery,
+        *,
+        end: Callable[[str], None],
+        renewed: Callable[[], Awaitable[None]],
+        max_frame: int,
     ) -> None:
         self._server = server
         self._client = client
         self._crew = crew
         self._end = end
+        self._renewed = renewed
         self._max_frame = max_frame
         self._initialize: Letter | None = None
         self._agreed: Any = None
@@ -141,6 +149,7 @@ class LegacySession:
         else:
             log.info("[%s] its session had expired; there is a new one", self._server)
             self.completed()
+            await self._renewed()
 
     async def _try_renewing(self) -> str | None:
         """Make the handshake once more; why it failed, if it did."""

@@ -16,10 +16,12 @@ from mcpx.errors import RpcError, UpstreamError
 from mcpx.spec.capabilities import promises_changes
 from mcpx.spec.carry import carry_params
 from mcpx.spec.codes import HEADER_MISMATCH
-from mcpx.spec.lists import LIST_CHANGED
+from mcpx.spec.lists import LIST_CHANGED, RESOURCE_UPDATED
 from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import is_modern
 from mcpx.upstream.call import Asker, Change, Event, Foreign, Identity, Reply, Request
+from mcpx.upstream.legacy_listening import LegacyListening
+from mcpx.upstream.modern_listening import ACKNOWLEDGED, ModernListening
 from mcpx.upstream.pending import PendingCall
 from mcpx.wire import frames
 from mcpx.wire.raws import members_of, string_of
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from mcpx.spec.lists import ChangeKind
     from mcpx.upstream.call import News
     from mcpx.upstream.connection import Connection
+    from mcpx.upstream.listening import Listening
     from mcpx.upstream.mirrored import Mirrored
 
 log = logging.getLogger("mcpx.upstream")
@@ -92,6 +95,7 @@ class Session:
         self.identity = identity
         self.limits = limits
         self.mirrored = mirrored if is_modern(form.revision) else None  # parameters that headers repeat, over HTTP
+        self.listening: Listening = (ModernListening if is_modern(form.revision) else LegacyListening)(self, heard)
         self._heard = heard
         connection.revision = form.revision
         connection.listener = self
@@ -134,12 +138,12 @@ class Session:
             if cursor is None or cursor == before:
                 return
 
-    def frame(self, number: int, request: Request, extra: Mapping[str, Raw] | None) -> bytes:
-        """A request as this server's revision says it, with ``extra`` params added."""
+    def frame(self, number: int, request: Request, extra: Mapping[str, Raw] | None, *, progress: bool = True) -> bytes:
+        """A request as this server's revision says it, with ``extra`` params added; ``progress`` asks for that."""
         params: dict[str, Any] = dict(carry_params(request.method, request.params, request.revision, self.revision))
         if extra:
             params.update(extra)
-        if meta := self.form.meta(request.asker, request.meta, number):
+        if meta := self.form.meta(request.asker, request.meta, number if progress else None):
             params["_meta"] = meta
         return frames.encode(_OutgoingRequest("2.0", number, request.method, params))
 
@@ -151,8 +155,13 @@ class Session:
         elif method == "notifications/message":
             # Whose message it is and at what level comes with logs across eras; until then it is mcpx's own to show.
             log.debug("[%s] log message: %s", self.server, bytes(params.get("data", b"")).decode(errors="replace"))
+        elif method in (RESOURCE_UPDATED, ACKNOWLEDGED):
+            self.listening.notified(method, params)
         elif method not in METHODS:
             self._heard(Foreign(self.server, method, params))
+
+    def interrupted(self, *, forgotten: bool) -> None:
+        self.listening.interrupted(forgotten=forgotten)
 
     def asked(self, id: Raw, method: str, params: dict[str, Raw]) -> None:
         if not self.form.answers_requests:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import random
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import trio
@@ -20,37 +20,27 @@ from mcpx.errors import UpstreamError, UpstreamGone, UpstreamStartError, Upstrea
 from mcpx.spec.capabilities import can_ask, is_implementation, told
 from mcpx.spec.revisions import is_modern
 from mcpx.upstream.backoff import restart_delay
+from mcpx.upstream.call import Interest
 from mcpx.upstream.eras import Memory
+from mcpx.upstream.instance import COMMON_KEY, Instance, InstanceStatus, Key
+from mcpx.upstream.interests import Group, Interested, Interests, union_of
+from mcpx.upstream.listening import say_all
 from mcpx.upstream.target import Surroundings, open_session
 from mcpx.wire import frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from msgspec import Raw
 
     from mcpx.settings import ServerSettings
     from mcpx.upstream.call import Asker, News
+    from mcpx.upstream.instance import State
     from mcpx.upstream.session import Session
 
 log = logging.getLogger("mcpx.upstream")
 
-State = Literal["starting", "up", "backing off", "ended"]
-
-
-class Key(msgspec.Struct, frozen=True):
-    """What tells instances apart. ``told`` is canonical JSON; ``host`` is set where the instance could ask that
-    host.
-    """
-
-    told: bytes = b""
-    host: str | None = None
-    call: int | None = None  # scope "call": one instance each
-
-
 KEPT_TOLD = 16  # of the last askers: a host is the same one for all its requests, and there are few at a time
-
-COMMON_KEY = Key()  # the instance of all who need none of their own: a modern server has no other
 
 
 class Told(NamedTuple):
@@ -59,56 +49,6 @@ class Told(NamedTuple):
     capabilities: dict[str, Raw]
     canonical: bytes  # one spelling for one meaning; empty where it is told nothing
     can_ask: bool  # whether it lets the server ask that host anything
-
-
-class Instance:
-    """One running, starting or failing copy of a server."""
-
-    def __init__(self, key: Key, asker: Asker, now: float) -> None:
-        self.key = key
-        self.asker = asker  # whose capabilities it is told at its handshake
-        self.state: State = "starting"
-        self.since = now
-        self.session: Session | None = None
-        self.leases = 0  # of calls that use it, or wait for it
-        self.last_used = now
-        self.failures = 0  # in a row, without a healthy run between
-        self.restarts = 0
-        self.last_error: UpstreamError | None = None
-        self.start_failed = False  # the last attempt never came up
-        self.retry_at = 0.0
-        self.scope = trio.CancelScope()
-
-    @property
-    def idle(self) -> bool:
-        return self.leases == 0
-
-    @property
-    def ready(self) -> bool:
-        """Whether it takes calls. One that is up may be ending already: its connection has, or it was told to."""
-        return (
-            self.state == "up"
-            and self.session is not None
-            and not self.session.connection.closed.is_set()
-            and not self.scope.cancel_called
-        )
-
-    def move(self, state: State, now: float) -> None:
-        self.state, self.since = state, now
-
-
-class InstanceStatus(msgspec.Struct, frozen=True):
-    """What status shows of an instance. Times are on Trio's clock."""
-
-    state: State
-    since: float
-    restarts: int
-    leases: int
-    in_flight: int
-    revision: str | None
-    last_error: str | None
-    noise: list[str]
-    noise_count: int
 
 
 class Supervisor:
@@ -138,6 +78,7 @@ class Supervisor:
         self._news = trio.Event()  # replaced whenever an instance changes its state or is let go
         self._start_lock = trio.Lock()  # one start at a time
         self._calls = 0
+        self._interests = Interests(self.key, self._interest_changed)
         self._told = lru_cache(KEPT_TOLD)(self._work_out_told)
         self._modern: bool | None = None  # as the last start showed; before it, as remembered
 
@@ -151,20 +92,7 @@ class Supervisor:
 
     def status(self) -> list[InstanceStatus]:
         """One row per instance."""
-        return [
-            InstanceStatus(
-                one.state,
-                one.since,
-                one.restarts,
-                one.leases,
-                0 if one.session is None else one.session.connection.in_flight,
-                None if one.session is None else one.session.revision,
-                None if one.last_error is None else one.last_error.reason,
-                [] if one.session is None else one.session.connection.noise,
-                0 if one.session is None else one.session.connection.noise_count,
-            )
-            for one in self._instances.values()
-        ]
+        return [one.status() for one in self._instances.values()]
 
     # -- leasing
 
@@ -196,7 +124,7 @@ class Supervisor:
 
     def lease_nowait(self, asker: Asker) -> Instance | None:
         """An instance that is up, taken; ``None`` where one must be waited for."""
-        instance = self._instances.get(self.key(asker))
+        instance = None if self.server.scope == "call" else self._instances.get(self.key(asker))
         if instance is None or not instance.ready:
             return None
         return self._take(instance)
@@ -284,8 +212,89 @@ class Supervisor:
             await self._news.wait()
         if key not in self._instances:
             self._instances[key] = instance = Instance(key, asker, trio.current_time())
+            instance.kept = self._interests.keeps(key)
             self._nursery.start_soon(self._supervise, instance, name=f"upstream {self.name}")
         return self._instances[key]
+
+    # -- listening
+
+    @contextmanager
+    def interested(self, asker: Asker, interest: Interest, *, keep: bool) -> Generator[Interested]:
+        """Want to hear of changes while entered: the instance that this asker's requests go to listens for all that
+        anybody wants who has the same. Changes are said to ``heard``; after a time in which some may have been lost,
+        one of everything that is wanted.
+
+        With ``keep`` (somebody has subscribed) the server is started for it, does not fall idle, and is started again
+        when it ends, with the backoff that it has anyway. Without, it is listened to while it happens to be up. With
+        scope "call" an instance of its own listens, as no call's lasts.
+        """
+        one = Interested(asker, interest, keep=keep, look=self._settled)
+        self._interests.add(one)
+        try:
+            yield one
+        finally:
+            self._interests.remove(one)
+
+    def _settled(self, one: Interested) -> Interest | None:
+        """What of an interest is delivered; ``None`` where that will show."""
+        instance = self._instances.get(one.group.key)
+        if instance is None:
+            return None if one.group.keepers else Interest()
+        if instance.session is not None:
+            return instance.session.listening.settled(one.interest)
+        return Interest() if instance.start_failed else None
+
+    def _interest_changed(self, group: Group) -> None:
+        """Have an instance run for a group that wants it, and let it know what is wanted."""
+        kept = group.keepers > 0
+        if kept and group.keeping is None:
+            group.keeping = trio.CancelScope()
+            self._nursery.start_soon(self._keep, group, group.keeping, name=f"subscriptions to {self.name}")
+        elif not kept and group.keeping is not None:
+            group.keeping.cancel()
+            group.keeping = None
+        instance = self._instances.get(group.key)
+        if instance is None:
+            return
+        if instance.kept != kept:
+            instance.kept = kept
+            instance.last_used = trio.current_time()
+            if instance.idle:
+                if self.server.scope == "call":
+                    instance.scope.cancel()  # no call comes to this one
+                self._wake()
+        if instance.session is not None:
+            instance.session.listening.poke()
+
+    async def _keep(self, group: Group, scope: trio.CancelScope) -> None:
+        """Have an instance run for those who have subscribed to its changes."""
+        with scope:
+            while True:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                if self.key(group.asker) != group.key:
+                    self._interests.regroup()  # which cancels this, unless some of them stay
+                elif group.key not in self._instances:
+                    await self._start(group.key, group.asker)
+                else:
+                    await self._news.wait()
+
+    def _listened(self, instance: Instance) -> None:
+        """An instance may have agreed to what is wanted of it: who missed changes meanwhile is told of them."""
+        group, session = self._interests.find(instance.key), instance.session
+        if group is None or session is None:
+            return
+        missed = [
+            one for one in group.members if one.interrupted and session.listening.settled(one.interest) is not None
+        ]
+        for one in missed:
+            one.interrupted = False
+        say_all(self.name, union_of(missed), partial(self._heard, instance))
+        group.wake()
+
+    def _wanted(self, instance: Instance) -> Interest:
+        """What an instance is to listen for."""
+        group = self._interests.find(instance.key)
+        return Interest() if group is None else group.union
 
     # -- the life of an instance
 
@@ -305,14 +314,13 @@ class Supervisor:
                     if instance.idle and trio.current_time() - instance.last_used > limits.instance_idle:
                         return
                     instance.restarts += 1
-                    instance.move("starting", trio.current_time())
-                    self._wake()
+                    self._move(instance, "starting")
         finally:
             instance.session = None
-            instance.move("ended", trio.current_time())
             if self._instances.get(instance.key) is instance:
+                self._interrupt(instance)
                 del self._instances[instance.key]
-            self._wake()
+            self._move(instance, "ended")
 
     async def _run_once(self, instance: Instance) -> bool:
         """One run. Returns whether the server ended by itself; raises ``UpstreamStartError`` where it never came up."""
@@ -338,26 +346,35 @@ class Supervisor:
 
     async def _serve(self, instance: Instance, session: Session) -> bool:
         """Until the server ends (``True``) or the instance was idle for long (``False``)."""
-        limits = self.server.limits
         started = trio.current_time()
         instance.session = session
         instance.start_failed = False
-        instance.move("up", started)
+        self._move(instance, "up")
         log.info("[%s] up, revision %s", self.name, session.revision)
-        self._wake()
         self._came_up(self)
-        closed = session.connection.closed
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(
+                session.listening.run, partial(self._wanted, instance), partial(self._listened, instance)
+            )
+            ended = await self._until_ended(instance, session.connection.closed)
+            nursery.cancel_scope.cancel()
+        if ended:
+            if trio.current_time() - started >= self.server.limits.restart_backoff_max:
+                instance.failures = 0  # it was healthy: what happened before counts no more
+            self._failed(instance, UpstreamGone(self.name, session.connection.end_reason))
+        return ended
+
+    async def _until_ended(self, instance: Instance, closed: trio.Event) -> bool:
+        """Wait; whether it is the server that has ended."""
+        limits = self.server.limits
         while not closed.is_set():
             now = trio.current_time()
             if instance.idle and now >= instance.last_used + limits.instance_idle:
                 log.info("[%s] retired after %g s without use", self.name, limits.instance_idle)
-                instance.move("ended", now)
+                instance.move("ended", now)  # it takes no more calls
                 return False
             with trio.move_on_at((instance.last_used if instance.idle else now) + limits.instance_idle):
                 await closed.wait()
-        if trio.current_time() - started >= limits.restart_backoff_max:
-            instance.failures = 0  # it was healthy: what happened before counts no more
-        self._failed(instance, UpstreamGone(self.name, session.connection.end_reason))
         return True
 
     def _failed(self, instance: Instance, error: UpstreamError) -> None:
@@ -373,9 +390,21 @@ class Supervisor:
             random.random(),
         )
         instance.retry_at = trio.current_time() + delay
-        instance.move("backing off", trio.current_time())
         log.error("[%s] %s (next start %s)", self.name, error.reason, f"in {delay:.1f} s" if delay else "at once")
+        self._interrupt(instance)
+        self._move(instance, "backing off")
+
+    def _interrupt(self, instance: Instance) -> None:
+        """It hears of no changes from now on, until it is up again."""
+        if (group := self._interests.find(instance.key)) is not None:
+            group.interrupt()
+
+    def _move(self, instance: Instance, state: State) -> None:
+        """An instance changes its state: who waits for it, or for what it agrees to, is to look again."""
+        instance.move(state, trio.current_time())
         self._wake()
+        if (group := self._interests.find(instance.key)) is not None:
+            group.wake()
 
     def _is_superseded(self, instance: Instance) -> bool:
         """Whether, since it was asked for, the server has shown that this instance is not needed."""
@@ -393,7 +422,9 @@ class Supervisor:
 
     def _adopt(self, instance: Instance, session: Session) -> bool:
         """Put an instance under the key that its era asks for; ``False`` where one that is ready has that place."""
-        self._modern = is_modern(session.revision)
+        before, self._modern = self._modern, is_modern(session.revision)
+        if before != self._modern:
+            self._interests.regroup()
         place = self._place(instance)
         other = self._instances.get(place)
         if other is not None and other is not instance:
@@ -403,6 +434,7 @@ class Supervisor:
         if self._instances.get(instance.key) is instance:
             del self._instances[instance.key]
         instance.key = place
+        instance.kept = self._interests.keeps(place)
         self._instances[place] = instance
         return True
 
