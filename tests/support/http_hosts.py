@@ -1,4 +1,4 @@
-"""``mcpx serve --http`` as a process, and hosts that come to it by way of events or a WebSocket."""
+"""``mcpx serve --http`` as a process, and hosts that come to it in each of its ways."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import h11
 import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
+from mcpx.spec.headers import MCP_SESSION_ID, NAMED
 from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
-from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
+from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, VERSION_HEADER
 from tests.support.fake_down import Host
 from tests.support.http_wire import JSON, Wire, wired
 from tests.support.scripted import TOOL
@@ -152,6 +153,70 @@ async def sse_host(site: Site) -> AsyncIterator[Host]:
 
         async with _host(_Lines(send, receive)) as host:
             yield host
+
+
+@asynccontextmanager
+async def http_host(site: Site) -> AsyncIterator[Host]:
+    """A host by Streamable HTTP, of any revision: each message is a POST of its own, and in a legacy session what is
+    said unasked comes by a GET. On leaving the session is ended.
+    """
+    tell, told = trio.open_memory_channel[bytes](1000)
+    session: dict[str, str] = {}
+
+    async def take(wire: Wire) -> None:
+        head = await wire.head()
+        if head.headers.get("content-type", "").startswith("text/event-stream"):
+            while (event := await wire.event()) is not None:
+                tell.send_nowait(event.data)
+            return
+        body = b""
+        while (chunk := await wire.chunk()) is not None:
+            body += chunk
+        if MCP_SESSION_ID in head.headers:
+            session["Mcp-Session-Id"] = head.headers[MCP_SESSION_ID]
+            revision = json.loads(body)["result"]["protocolVersion"]
+            session.update({"MCP-Protocol-Version": revision} if revision in VERSION_HEADER else {})
+        tell.send_nowait(body)
+
+    async def ask(message: bytes, headers: dict[str, str]) -> None:
+        async with site.wired() as wire:
+            await wire.send("POST", "/mcp", message, {**JSON, **headers})
+            await take(wire)
+
+    async def listen() -> None:
+        async with site.wired() as wire:
+            await wire.send("GET", "/mcp", headers={"Accept": "text/event-stream", **session})
+            await take(wire)
+
+    async with trio.open_nursery() as nursery:
+
+        async def send(message: bytes) -> None:
+            frame = json.loads(message)
+            if "id" in frame:
+                nursery.start_soon(ask, message, {**session, **_modern_headers(frame)})
+                return
+            async with site.wired() as wire:
+                assert (await wire.post("/mcp", message, **session)).status == 202
+            if frame["method"] == "notifications/initialized":
+                nursery.start_soon(listen)
+
+        async with _host(_Lines(send, told.receive)) as host:
+            yield host
+        nursery.cancel_scope.cancel()
+    if session:
+        async with site.wired() as wire:
+            assert (await wire.ask("DELETE", "/mcp", **session)).status in (200, 204)
+
+
+def _modern_headers(frame: dict[str, Any]) -> dict[str, str]:
+    """What a modern request says in its headers too; nothing for a legacy one."""
+    params = frame.get("params", {})
+    version = params.get("_meta", {}).get(PROTOCOL_VERSION)
+    if version is None:
+        return {}
+    named = NAMED.get(frame["method"])
+    name = {} if named is None else {"Mcp-Name": params[named]}
+    return {"MCP-Protocol-Version": version, "Mcp-Method": frame["method"], **name}
 
 
 @asynccontextmanager
