@@ -48,3 +48,15 @@ LIST_CHANGED: dict[ChangeKind, str] = {
     "prompts": "notifications/prompts/list_changed",
     "resources": "notifications/resources/list_changed",
 }
+
+# The notification that one resource was updated.
+RESOURCE_UPDATED = "notifications/resources/updated"
+
+# The members of a listen stream's filter (2026-07-28 basic/patterns/subscriptions, Notification Filter): those that ask
+# for the changes of a list, and the one that names resources.
+CHANGE_FILTERS: dict[str, ChangeKind] = {
+    "toolsListChanged": "tools",
+    "promptsListChanged": "prompts",
+    "resourcesListChanged": "resources",
+}
+RESOURCE_FILTER = "resourceSubscriptions"
