@@ -22,6 +22,7 @@ from mcpx.transports.outbox import MAX_PENDING
 from mcpx.transports.reasons import clean, why_no_tls
 from mcpx.transports.sockets import open_tcp
 from mcpx.transports.websocket_channel import CLOSE_LIMIT, READ_SIZE, SUBPROTOCOL, WebSocketChannel
+from mcpx.transports.websocket_frames import FrameFlood, Frames
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -110,13 +111,26 @@ class _ObservedStream(trio.abc.Stream):
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
+        self._frames = Frames()
         self.head = b""  # of what was received
         self.broke: str | None = None
         self.over = trio.Event()  # set when nothing more will come that is worth waiting for
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         try:
+            if self._frames.waiting:
+                await trio.lowlevel.checkpoint()  # for others to have their turn
+                return self._frames.take()
             data = bytes(await self._stream.receive_some(max_bytes))
+            if self._frames.in_head:
+                data = self._frames.take_head(data)
+            else:
+                self._frames.put(data)
+                data = self._frames.take()
+        except FrameFlood as flood:
+            self.broke = str(flood)
+            self.over.set()
+            raise
         except trio.BrokenResourceError as error:
             self._note(error)
             raise

@@ -23,6 +23,7 @@ from mcpx.transports.websocket_channel import (
     SUBPROTOCOL,
     WebSocketChannel,
 )
+from mcpx.transports.websocket_frames import Frames
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from mcpx.transports.http_parse import HttpRequest
 
 VERSION = "13"
-_END = b"\r\n\r\n"  # of the head
 OPENING_LIMIT = 10.0  # seconds for the handshake, of which everything that the client says is there already
 
 _PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
@@ -108,15 +108,14 @@ class ServerChannel(WebSocketChannel):
 
 
 class _HeldStream(trio.abc.Stream):
-    """A stream that gives the head of the request, and what came behind it once the handshake is over.
+    """A stream that gives the head of the request, and what came behind it once the handshake is over, in portions.
 
     A client need not wait for the answer to say more, and the library would leave that lying until still more came.
     """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
-        self._in_head = True
-        self._rest = b""
+        self._frames = Frames()
         self._released = trio.Event()
 
     def release(self) -> None:
@@ -124,15 +123,14 @@ class _HeldStream(trio.abc.Stream):
         self._released.set()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        if self._in_head:
-            head, end, self._rest = bytes(await self._stream.receive_some(max_bytes)).partition(_END)
-            self._in_head = not end
-            return head + end
+        if self._frames.in_head:
+            return self._frames.take_head(bytes(await self._stream.receive_some(max_bytes)))
         await self._released.wait()
-        if self._rest:
-            data, self._rest = self._rest, b""
-            return data
-        return bytes(await self._stream.receive_some(max_bytes))
+        if self._frames.waiting:
+            await trio.lowlevel.checkpoint()  # for others to have their turn
+        else:
+            self._frames.put(bytes(await self._stream.receive_some(max_bytes)))
+        return self._frames.take()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._stream.send_all(data)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import signal
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -223,3 +223,26 @@ async def test_bad_client_that_stops_reading(stage: Stage) -> None:
         async with ws_host(site) as host:
             await host.open(LATEST_LEGACY)
             assert await host.names() == ["one__echo"]
+
+
+async def test_bad_message_in_pieces_without_end(stage: Stage) -> None:
+    """On a WebSocket: it ends with the connection of who sends it, and others are served meanwhile."""
+    async with serving_http(stage, stage.upstream("one")) as site, site.wired() as wire, ws_socket(site) as socket:
+        stream, other = socket._stream, 0
+        ended = trio.Event()
+
+        async def flood() -> None:
+            await stream.send_all(b"\x01\x81mask" + b"{")
+            with suppress(trio.BrokenResourceError):
+                while True:
+                    await stream.send_all(b"\x00\x80mask" * 1000)
+            ended.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(flood)
+            with trio.fail_after(PATIENCE):
+                while not ended.is_set():
+                    assert (await wire.post("/mcp", PING)).status == 200
+                    other += 1
+        assert other > 10
+        await until_quiet(wire)

@@ -393,6 +393,22 @@ async def test_bytes_that_are_no_frames() -> None:
 
 
 @in_virtual_time
+async def test_a_message_in_pieces_without_end() -> None:
+    """They say nothing, so that no bound on the size of a message would ever end it."""
+    async with connected() as (channel, server), trio.open_nursery() as nursery:
+
+        async def flood() -> None:
+            await server._stream.send_all(b"\x01\x01{")
+            while True:
+                await server._stream.send_all(b"\x00\x00" * 10_000)
+
+        nursery.start_soon(flood)
+        assert await channel.receive() == []
+        assert channel.describe_end().endswith("broke: a message came in more than 100000 pieces.")
+        nursery.cancel_scope.cancel()
+
+
+@in_virtual_time
 async def test_leaving_writes_what_is_queued_and_closes_properly() -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     got: list[object] = []
