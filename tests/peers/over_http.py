@@ -186,14 +186,15 @@ async def answer(wire: Wire) -> dict[str, Any]:
     raise AssertionError("the stream ended without an answer")
 
 
-def command_of(run: Run, name: str, site: Site, **plan: Any) -> list[str]:
-    """The command of a host of ``HTTP_HOSTS`` that goes by the plan."""
+def command_of(run: Run, name: str, site: Site | str, **plan: Any) -> list[str]:
+    """The command of a host of ``HTTP_HOSTS`` that comes to this mcpx, or this URL, and goes by the plan."""
     host, over = HTTP_HOSTS[name]
     program, mode, sdk = HOSTS[host]
-    arguments = {"mode": mode, "sdk": sdk, "url": site.address(over), "over": over, **plan}
+    url = site if isinstance(site, str) else site.address(over)
+    arguments = {"mode": mode, "sdk": sdk, "url": url, "over": over, **plan}
     return run.program(program, json.dumps(arguments))
 
 
-async def visit(run: Run, name: str, site: Site, **plan: Any) -> dict[str, Any]:
+async def visit(run: Run, name: str, site: Site | str, **plan: Any) -> dict[str, Any]:
     """Let a host of ``HTTP_HOSTS`` go by the plan; its report."""
     return json.loads(await run.output(command_of(run, name, site, **plan)))

@@ -2,77 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from contextlib import AsyncExitStack, ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
 
-from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, V2025_06_18, is_modern
+from mcpx.spec.revisions import is_modern
 from tests.peers.over_http import HTTP_HOSTS, SERVER_END_LIMIT, answer, listening, serving, visit
-from tests.peers.running import SERVERS, Run
+from tests.peers.running import SERVERS
 from tests.peers.tours import check_tour, spoken
+from tests.peers.town import DEAF, WAYS, Town
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.peers.environments import Peers
     from tests.peers.over_http import Site
-
-# Every way in which the servers are reached: the server, the path, what its entry says besides, and what is agreed on.
-WAYS: dict[str, tuple[str, str, dict[str, Any], str]] = {
-    "py1": ("py1", "/mcp", {}, LATEST_LEGACY),
-    "py1-stateless": ("py1", "/stateless", {}, LATEST_LEGACY),
-    "py1-sse": ("py1", "/sse", {}, LATEST_LEGACY),
-    "py2": ("py2", "/mcp", {}, LATEST_MODERN),
-    "py2-stateless": ("py2", "/stateless", {}, LATEST_MODERN),
-    "py2-sse": ("py2", "/sse", {"type": "sse"}, LATEST_LEGACY),
-    "py2-legacy": ("py2", "/mcp", {"protocol": "legacy"}, LATEST_LEGACY),
-    "py2-legacy-stateless": ("py2", "/stateless", {"protocol": "legacy"}, LATEST_LEGACY),
-    "ts2": ("ts2", "/mcp", {}, LATEST_MODERN),
-    "ts2-stateless": ("ts2", "/stateless", {}, LATEST_MODERN),
-    "ts2-legacy": ("ts2", "/mcp", {"protocol": "legacy"}, LATEST_LEGACY),
-    "ts2-legacy-stateless": ("ts2", "/stateless", {"protocol": "legacy"}, LATEST_LEGACY),
-    "ts1-32": ("ts1-32", "/mcp", {}, LATEST_LEGACY),
-    "ts1-32-stateless": ("ts1-32", "/stateless", {}, LATEST_LEGACY),
-    "ts1-32-sse": ("ts1-32", "/sse", {}, LATEST_LEGACY),
-    "ts1-22": ("ts1-22", "/mcp", {}, V2025_06_18),
-    "ts1-22-stateless": ("ts1-22", "/stateless", {}, V2025_06_18),
-    "ts1-22-sse": ("ts1-22", "/sse", {"type": "sse"}, V2025_06_18),
-}
-# Without a session a notification finds no call, and this release does not heed that its caller has gone.
-DEAF = ["ts1-22-stateless"]
-
-
-class Town(NamedTuple):
-    """The servers, all listening, for all tests of this file."""
-
-    addresses: dict[str, str]
-    house: Run
-
-    def entries(self, *ways: str) -> dict[str, Any]:
-        """The servers of a configuration that are reached in these ways."""
-        wanted = {way: WAYS[way] for way in ways or WAYS}
-        return {way: {"url": self.addresses[name] + path, **more} for way, (name, path, more, _) in wanted.items()}
-
-
-@pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory, peers: Peers, programs: Path) -> Iterator[Town]:
-    """Every server, started once."""
-    house = Run(tmp_path_factory.mktemp("town"), peers, programs)
-    with ExitStack() as stack:
-        yield Town({name: stack.enter_context(listening(house, house.http_server(name)))[1] for name in SERVERS}, house)
-
-
-@pytest.fixture
-def guest(run: Run, town: Town) -> Run:
-    """A run of mcpx and a host that look at the record of the town's servers."""
-    town.house.record.write_text("")
-    run.share_record(town.house)
-    return run
-
+    from tests.peers.running import Run
 
 # Every host with every server; and every further way to reach one with a host of each era.
 FURTHER = [way for way in WAYS if way not in SERVERS]
@@ -94,6 +42,25 @@ async def test_tours(guest: Run, town: Town, host: str, ways: list[str]) -> None
     # Each cancellation reached its server, and once.
     assert len(guest.recorded("called")) == len(guest.recorded("cancelled")) == len(set(ways) - set(DEAF))
     assert guest.complaints() == []
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("host", HTTP_HOSTS)
+async def test_what_a_host_cancels_is_one_notification_to_a_server_on_pipes(
+    run: Run, host: str, tmp_path: Path
+) -> None:
+    """A tour across the transports. A host of either era cancels one call in it, by a notification or by hanging up."""
+    tap = tmp_path / "tap"
+    command = run.program("wiretap.py", str(tap), *run.server("ts1-32"))
+    async with run.clearing(), serving(run, run.mcpx({"one": run.entry(command)})) as site:
+        report = await visit(run, host, site, tool="one__", uri="mcpx://one/")
+    check_tour(report, host, tool="one__", uri="mcpx://one/")
+    tapped = [json.loads(line) for line in tap.read_text().splitlines()]
+    sent = [entry["frame"] for entry in tapped if entry["to"] == "server"]
+    [cancelled] = [frame["params"]["requestId"] for frame in sent if frame["method"] == "notifications/cancelled"]
+    [call] = [frame["id"] for frame in sent if frame["method"] == "tools/call" and frame["params"]["name"] == "never"]
+    assert cancelled == call
+    assert run.complaints() == []
 
 
 # -- how it all ends
