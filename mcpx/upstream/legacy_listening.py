@@ -15,7 +15,7 @@ from mcpx.errors import RpcError, UpstreamError, UpstreamGone, UpstreamUnanswere
 from mcpx.spec.lists import RESOURCE_UPDATED
 from mcpx.upstream.backoff import restart_delay
 from mcpx.upstream.call import Interest
-from mcpx.upstream.listening import AGREE_LIMIT, LISTENER, Listening
+from mcpx.upstream.listening import AGREE_LIMIT, LISTENER, Listening, shown
 from mcpx.wire import frames
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class LegacyListening(Listening):
                 return  # the session ends, and another begins with all of them
             except UpstreamUnanswered as error:
                 self._failures += method == SUBSCRIBE
-                log.info("[%s] %s of %r failed: %s", self._session.server, method, uri, error.reason)
+                log.info("[%s] %s of %s failed: %s", self._session.server, method, shown({uri}), error.reason)
                 if method == SUBSCRIBE:
                     return
             except UpstreamError as error:
@@ -119,6 +119,6 @@ class LegacyListening(Listening):
             self.agreed -= one
         elif why:
             self.declined |= one
-            log.warning("[%s] cannot be subscribed to for %r: %s", self._session.server, uri, why)
+            log.warning("[%s] is not subscribed to for %s: %s", self._session.server, shown({uri}), why)
         elif generation == self._generation:
             self.agreed |= one

@@ -13,7 +13,7 @@ from mcpx.upstream.call import Asker, Change, Interest
 from mcpx.wire.raws import string_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from msgspec import Raw
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 GATHER = 0.02
 # Seconds that a server may take to agree to what it is asked for, before it is done without.
 AGREE_LIMIT = 10.0
+
+SHOWN = 200  # characters of a URI in the log
 
 LISTENER = Asker("")  # mcpx itself, for all hosts: what one of them declared is no part of it
 
@@ -104,3 +106,9 @@ def say_all(server: str, interest: Interest, heard: Callable[[Change], None]) ->
         heard(Change(server, kind))
     for uri in sorted(interest.uris):
         heard(Change(server, "resources", uri))
+
+
+def shown(uris: Collection[str]) -> str:
+    """URIs for the log: one of them, without a query, and how many more there are."""
+    one = min(uris).partition("?")[0][:SHOWN]
+    return repr(one) if len(uris) == 1 else f"{one!r} and {len(uris) - 1} more"

@@ -19,7 +19,7 @@ from mcpx.spec import meta
 from mcpx.spec.lists import CHANGE_FILTERS, RESOURCE_FILTER, RESOURCE_UPDATED
 from mcpx.upstream.backoff import HEALTHY, restart_delay
 from mcpx.upstream.call import Interest, Request
-from mcpx.upstream.listening import AGREE_LIMIT, LISTENER, Listening
+from mcpx.upstream.listening import AGREE_LIMIT, LISTENER, Listening, shown
 from mcpx.upstream.pending import PendingCall
 from mcpx.wire import frames
 from mcpx.wire.raws import TRUE, elements_of, members_of, string_of
@@ -35,8 +35,8 @@ log = logging.getLogger("mcpx.upstream")
 LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
-# Errors in a row before it is given up to find out which URIs a server means: enough to single one out of hundreds.
-MAX_ERRORS = 10
+# Errors in a row before it is given up to find out which URIs a server means: enough to single one out of thousands.
+MAX_ERRORS = 16
 # Statuses below 500 that say nothing about the request itself, so that it is made again.
 _PASSING = frozenset({408, 425, 429})
 
@@ -203,21 +203,16 @@ class ModernListening(Listening):
         if not others or code in (None, frames.METHOD_NOT_FOUND):
             self._given_up = True
             log.warning(
-                "[%s] its changes cannot be listened to, until it is started again: %s",
+                "[%s] is not listened to for changes until it is started again: %s",
                 self._session.server,
                 stream.why,
             )
         elif len(others) == 1 or self._errors >= MAX_ERRORS:
-            if len(others) > 1:
+            if self._errors >= MAX_ERRORS:
                 others = self._possible(self._wanted()).uris - self._proved
             self._refused |= others
             self.declined |= Interest(uris=others)
-            log.warning(
-                "[%s] changes of %r cannot be listened to: %s",
-                self._session.server,
-                ", ".join(sorted(others)),
-                stream.why,
-            )
+            log.warning("[%s] is not listened to for %s: %s", self._session.server, shown(others), stream.why)
         else:
             self._stride = len(others) // 2
         self._on_settled()

@@ -62,15 +62,36 @@ class FakeServer:
     def refuse(self, request: dict[str, Any], code: int, message: str = "no", **data: Any) -> None:
         self.say(id=request["id"], error={"code": code, "message": message, **({"data": data} if data else {})})
 
-    async def open_legacy(self) -> None:
-        """Take the opening of a server of the legacy era, probed or remembered."""
+    async def open_legacy(self, **more: Any) -> None:
+        """Take the opening of a server of the legacy era, probed or remembered; ``more`` is in its answer."""
         frame = await self.take()
         if frame["method"] == "server/discover":
             self.refuse(frame, -32601)
             frame = await self.take()
         assert frame["method"] == "initialize"
-        self.answer(frame, initialized())
+        self.answer(frame, initialized(**more))
         await self.expect("notifications/initialized")
+
+    async def open_modern(self, **capabilities: Any) -> None:
+        """Take the opening of a modern server that declares these."""
+        self.answer(await self.expect("server/discover"), discovered(capabilities=capabilities))
+
+    def acknowledge(self, listen: dict[str, Any], granted: dict[str, Any] | None = None) -> None:
+        """Agree to a request to listen, or to a part of what it asks for."""
+        notifications = listen["params"]["notifications"] if granted is None else granted
+        tag = {meta.SUBSCRIPTION_ID: listen["id"]}
+        self.say(
+            method="notifications/subscriptions/acknowledged", params={"notifications": notifications, "_meta": tag}
+        )
+
+    def tell(self, listen: dict[str, Any], method: str, **params: Any) -> None:
+        """A notification on the stream that a request to listen opened."""
+        self.say(method=method, params={**params, "_meta": {meta.SUBSCRIPTION_ID: listen["id"]}})
+
+    @property
+    def left_unread(self) -> list[str]:
+        """The methods of what came and was not taken yet, as far as it was received."""
+        return [frame.get("method", "(answer)") for frame in self._unread]
 
     async def rest(self) -> None:
         """Read what else comes, until the client hangs up."""
