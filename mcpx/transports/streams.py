@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 READ_MIN = 64 * KiB  # what a pipe holds on Linux
 READ_MAX = MiB  # one read while a long message is under way: fewer wakeups, and no noticeable extra memory
+PORTION = 256  # messages that are handed on at once; a read may bring ten thousand, and others want a turn as well
 WRITE_BATCH = 128 * KiB  # small messages are joined into writes of about this size; a larger one goes alone, uncopied
 FLUSH_LIMIT = 1.0  # seconds that leaving a channel waits for a peer to read what is queued for it
 
@@ -39,13 +40,18 @@ class LineChannel(Sending):
         self._send_stream = send_stream
         self._splitter = LineSplitter(max_frame)
         self._read_size = READ_MIN
+        self._lines: list[bytes | Oversize] = []  # which a read brought, and are not all handed on yet
+        self._taken = 0  # of them
         self._ended = False
 
     async def receive(self) -> list[bytes | Oversize]:
-        """The next messages, all that one read completed; a last one without a newline counts. Empty at the end.
+        """The next messages that one read completed; a last one without a newline counts. Empty at the end.
 
         Raises ``trio.BrokenResourceError`` when the connection broke.
         """
+        if self._lines:
+            await trio.lowlevel.checkpoint()
+            return self._portion()
         while not self._ended:
             chunk = await self._receive_stream.receive_some(self._read_size)
             if not chunk:
@@ -53,11 +59,21 @@ class LineChannel(Sending):
                 return self._splitter.finish()
             if lines := self._splitter.feed(chunk):
                 self._read_size = READ_MIN
-                return lines
-            if len(chunk) == self._read_size < READ_MAX:
+                if len(lines) <= PORTION:
+                    return lines
+                self._lines, self._taken = lines, 0
+                return self._portion()
+            if len(chunk) == self._read_size < READ_MAX and self._splitter.held >= len(chunk):
                 self._read_size *= 2
         await trio.lowlevel.checkpoint()
         return []
+
+    def _portion(self) -> list[bytes | Oversize]:
+        start, self._taken = self._taken, self._taken + PORTION
+        portion = self._lines[start : self._taken]
+        if self._taken >= len(self._lines):
+            self._lines = []
+        return portion
 
     def _form(self, message: bytes) -> bytes:
         return one_line(message)

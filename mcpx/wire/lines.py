@@ -55,6 +55,11 @@ class LineSplitter:
         )  # that line: it grows in place and is handed out uncopied, so it costs its size about once
         self._ends: _Ends | None = None  # what is kept instead, once the line is too long
 
+    @property
+    def held(self) -> int:
+        """How many bytes of the unfinished line have come."""
+        return self._size
+
     def feed(self, data: bytes | bytearray) -> list[bytes | Oversize]:
         """Take the next bytes of the stream; return the messages that they complete."""
         if not isinstance(data, bytes):

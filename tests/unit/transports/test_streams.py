@@ -8,7 +8,7 @@ import trio.testing
 
 from mcpx.settings import MiB
 from mcpx.transports.channel import Oversize
-from mcpx.transports.streams import FLUSH_LIMIT, READ_MAX, READ_MIN, WRITE_BATCH, open_line_channel
+from mcpx.transports.streams import FLUSH_LIMIT, PORTION, READ_MAX, READ_MIN, WRITE_BATCH, open_line_channel
 from tests.support.running import in_virtual_time
 from tests.unit.transports.doubles import GatedSend, ScriptedReceive
 
@@ -40,6 +40,38 @@ async def test_a_message_over_the_limit_comes_out_as_such_and_the_next_one_whole
     source = ScriptedReceive(b"x" * 10 + b"\n" + b"y" * 11 + b"\nz\n")
     async with open_line_channel(source, GatedSend(), max_frame=10) as channel:
         assert await channel.receive() == [b"x" * 10, Oversize(11, b"y" * 11, b"y" * 11), b"z"]
+
+
+@in_virtual_time
+async def test_many_lines_of_one_read_come_in_portions() -> None:
+    """Whoever takes them does all that at once, and others are to have a turn meanwhile."""
+    lines = [b"%d" % number for number in range(20 * PORTION + 1)]
+    source = ScriptedReceive(b"\n".join([*lines, b"rest"]))  # in one read
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with open_line_channel(source, GatedSend(), max_frame=LIMIT) as channel, trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        for start in range(0, len(lines), PORTION):
+            assert await channel.receive() == lines[start : start + PORTION]
+        assert turns >= 10
+        assert await channel.receive() == [b"rest"]
+        assert await channel.receive() == []
+        nursery.cancel_scope.cancel()
+    assert len(source.asked) == 2
+
+
+@in_virtual_time
+async def test_reads_do_not_grow_for_lines_that_say_nothing() -> None:
+    source = ScriptedReceive(b"\n" * (4 * READ_MIN), b"y\n")
+    async with open_line_channel(source, GatedSend(), max_frame=LIMIT) as channel:
+        assert await channel.receive() == [b"y"]
+    assert set(source.asked) == {READ_MIN}
 
 
 @in_virtual_time
