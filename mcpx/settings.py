@@ -146,6 +146,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
         float,
         _limit("seconds", "a comment or ping on every open stream of a host, so often", least=MOMENT, level="gateway"),
     ] = 15.0
+    max_subscriptions: Annotated[
+        int,
+        _limit(
+            "count",
+            "resources that one host, or one listen stream, can subscribe to",
+            least=1,
+            most=1_000_000,
+            level="gateway",
+        ),
+    ] = 10_000
     max_sessions: Annotated[
         int, _limit("count", "HTTP sessions at once; one more is refused", least=1, most=1_000_000, level="gateway")
     ] = 1024

@@ -47,7 +47,7 @@ class Router:
         self._supervisors = {one.name: one for one in supervisors}
         self._catalog = catalog
         # In front of one server that shines through there is nothing to look up.
-        self._only = supervisors[0] if len(supervisors) == 1 and supervisors[0].server.passthrough else None
+        self.only = supervisors[0] if len(supervisors) == 1 and supervisors[0].server.passthrough else None
         self._prefixed = [one.name for one in supervisors if not one.server.passthrough]
         self._through = [one.name for one in supervisors if one.server.passthrough]
 
@@ -55,8 +55,8 @@ class Router:
         """The target of a request. Raises ``UnknownItem``, ``RpcError`` (``-32602`` for params that name nothing), or
         ``UpstreamError`` where the server that may have the item cannot be asked.
         """
-        if self._only is not None:
-            return Target(self._only, request.params)
+        if self.only is not None:
+            return Target(self.only, request.params)
         return await ROUTES[request.method].find(self, request)
 
     async def by_name(self, request: Request, kind: ListKind) -> Target:
@@ -70,14 +70,14 @@ class Router:
         template.
         """
         public = _text(request.params, "uri")
-        server, own = await self._uri_owner(public, request.asker)
+        server, own = await self.uri_owner(public, request.asker)
         return Target(self._supervisors[server], {**request.params, "uri": frames.to_raw(own)})
 
     async def by_reference(self, request: Request, kind: ListKind) -> Target:
         """``completion/complete``: a prompt's name, or a resource's URI or template, in ``ref``."""
         reference = frames.members(request.params.get("ref", Raw(b"null")))
         if "uri" in reference:
-            server, own = await self._uri_owner(_text(reference, "uri"), request.asker)
+            server, own = await self.uri_owner(_text(reference, "uri"), request.asker)
             reference["uri"] = frames.to_raw(own)
         else:
             server, own = await self.owner("prompts", _text(reference, "name"), request.asker)
@@ -88,8 +88,8 @@ class Router:
         """Who has a name, and what it is called there; looks at the servers that could have it where nobody is known
         to. Raises as ``find`` does.
         """
-        if self._only is not None:
-            return Owner(self._only.name, public)
+        if self.only is not None:
+            return Owner(self.only.name, public)
         names = self._catalog.names
         owner = names.find(kind, public)
         if owner is None:
@@ -101,16 +101,25 @@ class Router:
                 raise UnknownItem(LISTINGS[kind].noun, public)
         return owner
 
-    async def _uri_owner(self, public: str, asker: Asker) -> tuple[str, str]:
-        """Whose a URI is: by its prefix, else who lists it, else whose template it could come from."""
-        if (split := split_uri(public, self._prefixed)) is not None:
-            return split
+    def uri_owner_nowait(self, public: str) -> Owner | None:
+        """Whose a URI is, where it says so itself."""
+        if self.only is not None:
+            return Owner(self.only.name, public)
+        split = split_uri(public, self._prefixed)
+        return None if split is None else Owner(*split)
+
+    async def uri_owner(self, public: str, asker: Asker) -> Owner:
+        """Whose a URI is: by its prefix, else who lists it, else whose template it could come from. Raises as ``find``
+        does.
+        """
+        if (known := self.uri_owner_nowait(public)) is not None:
+            return known
         for kind in _URI_KINDS:
             shelves = await self._catalog.shelves(kind, asker, renew=False)
             for shelf in shelves:
                 for item in shelf.items:
                     if item.own == public or (kind == "templates" and match_template(item.own, public)):
-                        return shelf.server, public
+                        return Owner(shelf.server, public)
         self._explain("resources", list(self._supervisors), asker)
         raise UnknownItem("resource", public)
 

@@ -15,7 +15,8 @@ from mcpx.errors import UnknownItem, UpstreamError
 from mcpx.gateway import cursors
 from mcpx.gateway.catalog import NOT_YET, Catalog
 from mcpx.gateway.exchange import Exchange, Router
-from mcpx.gateway.uris import public_uri
+from mcpx.gateway.uris import ancestors
+from mcpx.gateway.watch import Watch
 from mcpx.transports.crew import open_crew
 from mcpx.upstream.call import Asker, Change, Identity, Request
 from mcpx.upstream.supervisor import Supervisor
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from mcpx.spec.headers import ParamHeader
     from mcpx.spec.lists import ChangeKind, ListKind
     from mcpx.transports.ladder import ExitPlan
-    from mcpx.upstream.call import Foreign, News
+    from mcpx.upstream.call import Foreign, Interest, News
     from mcpx.upstream.supervisor import Key
     from mcpx.upstream.target import Builtins
 
@@ -43,11 +44,11 @@ IDENTITY: dict[str, Any] = {
 }
 
 # In front of several servers the capabilities are fixed, so that a handshake is answered at once, whatever is up.
-# Subscriptions, logs and questions are not served yet, so nothing is declared of them.
+# Logs and questions are not served yet, so nothing is declared of them.
 CAPABILITIES: dict[str, Raw] = {
     "tools": Raw(b'{"listChanged":true}'),
     "prompts": Raw(b'{"listChanged":true}'),
-    "resources": Raw(b'{"listChanged":true}'),
+    "resources": Raw(b'{"listChanged":true,"subscribe":true}'),
     "completions": Raw(b"{}"),
 }
 
@@ -81,7 +82,7 @@ class Gateway:
         self.passthrough = len(supervisors) == 1 and supervisors[0].server.passthrough
         self._catalog = catalog
         self._router = Router(supervisors, catalog)
-        self._watchers: list[tuple[Asker, Callable[[News], None]]] = []
+        self._watches: dict[Watch, None] = {}
 
     async def identity(self, asker: Asker) -> Identity:
         """What a handshake or a discovery answers with, its capabilities in the newest form.
@@ -148,33 +149,41 @@ class Gateway:
         return await self._catalog.mirrored(owner, asker)
 
     @contextmanager
-    def watch(self, asker: Asker, notify: Callable[[News], None]) -> Generator[None]:
-        """Call ``notify`` (it must not block) for each change, and each foreign notification in pass-through, while
-        entered.
+    def watch(
+        self, asker: Asker, interest: Interest, notify: Callable[[News], None], *, keep: bool
+    ) -> Generator[Watch]:
+        """Call ``notify`` (it must not block) for each change that is of ``interest``, and each foreign notification in
+        pass-through, while entered.
 
-        URIs in changes are public. A list that grew because a slow server arrived late has changed as well. Foreign
-        notifications come from the instance that this asker's requests go to, and from no other.
+        URIs are public, and told of as they are written in the interest. ``keep`` is for what a host has asked for: the
+        servers are started for it and kept running; without it they are listened to while they happen to run. A list
+        that grew because a slow server arrived late has changed as well. Foreign notifications come from the instance
+        that this asker's requests go to, and from no other.
         """
-        watcher = (asker, notify)
-        self._watchers.append(watcher)
-        try:
-            yield
-        finally:
-            self._watchers.remove(watcher)
+        with Watch(self._router, self.supervisors, asker, notify, keep=keep) as watch:
+            watch.change(interest)
+            self._watches[watch] = None
+            try:
+                yield watch
+            finally:
+                del self._watches[watch]
 
     def announce(self, supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
-        """Tell every watcher of a change, with the URI as hosts see it."""
-        if uri is not None and not supervisor.server.passthrough:
-            uri = public_uri(supervisor.name, uri)
-        change = Change(supervisor.name, kind, uri)
-        for _, notify in list(self._watchers):
-            notify(change)
+        """Tell of a change whoever watches for it. The URI is the server's own."""
+        if uri is None:
+            change = Change(supervisor.name, kind)
+            for watch in list(self._watches):
+                watch.list_changed(change)
+        else:
+            reached = (uri, *ancestors(uri))
+            for watch in list(self._watches):
+                watch.updated(supervisor.name, uri, reached)
 
     def hand_on(self, supervisor: Supervisor, key: Key, news: Foreign) -> None:
         """Hand a foreign notification on to the hosts of the instance that said it."""
-        for asker, notify in list(self._watchers):
-            if supervisor.key(asker) == key:
-                notify(news)
+        for watch in list(self._watches):
+            if supervisor.key(watch.asker) == key:
+                watch.notify(news)
 
     def relay(self, asker: Asker, method: str, params: dict[str, Raw]) -> None:
         """Pass a host's notification that no revision defines on to a server in pass-through that is up, and reads."""

@@ -22,7 +22,7 @@ from mcpx.wire.frames import to_raw
 from mcpx.wire.raws import elements_of, members_of, string_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from mcpx.spec.lists import ListKind
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 SCHEME = "mcpx://"
 _APP_SCHEME = "ui://"
+
+_SEPARATORS = frozenset("/?#")
 
 # A member named "uri", however it is spelled: JSON may escape any letter.
 _HOLDS_URI = re.compile(rb'"(?:u|\\u0075)(?:r|\\u0072)(?:i|\\u0069)"')
@@ -48,6 +50,19 @@ def split_uri(public: str, servers: Iterable[str]) -> tuple[str, str] | None:
         if public.startswith(prefix):
             return server, public[len(prefix) :]
     return None
+
+
+def ancestors(uri: str) -> Iterator[str]:
+    """The URIs of what a resource may be inside of, the innermost first: ``a:/b`` and ``a:/b/`` of ``a:/b/c``, and so
+    on.
+
+    That is how far a subscription reaches: an update may be of a sub-resource of what was subscribed to (2026-07-28
+    schema, ``ResourceUpdatedNotificationParams``).
+    """
+    for end in range(len(uri) - 1, 0, -1):
+        if uri[end] in _SEPARATORS:
+            yield uri[: end + 1]
+            yield uri[:end]
 
 
 def own_name(kind: ListKind, item: Raw) -> str | None:

@@ -29,15 +29,19 @@ class Refused(McpxError):
 
 
 class Answer(NamedTuple):
-    """What goes back for one request, as a whole frame. ``code`` is the error's, ``None`` for a result."""
+    """What goes back for one request, as a whole frame. ``code`` is the error's, ``None`` for a result.
+
+    ``epilogue`` is a notification that follows where other requests share the way, as on a pipe.
+    """
 
     data: bytes
     code: int | None = None
+    epilogue: bytes | None = None
 
 
-def result(id: Raw, payload: Raw) -> Answer:
+def result(id: Raw, payload: Raw, epilogue: bytes | None = None) -> Answer:
     """A result, with its payload copied once and never looked at."""
-    return Answer(b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', payload, b"}")))
+    return Answer(b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', payload, b"}")), None, epilogue)
 
 
 def error(id: Raw | None, failure: BaseException, method: str, revision: str | None) -> Answer:

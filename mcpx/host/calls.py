@@ -19,16 +19,16 @@ from mcpx.wire.raws import members_of
 if TYPE_CHECKING:
     from msgspec import Raw
 
-    from mcpx.host.inbound import Inbound, Notify
+    from mcpx.host.inbound import Inbound, Turn
     from mcpx.host.service import Service
 
 
-async def call(service: Service, request: Inbound, notify: Notify) -> Raw:
+async def call(service: Service, request: Inbound, turn: Turn) -> Raw:
     """``tools/call``, ``prompts/get``, ``resources/read``, ``completion/complete``.
 
     Between revisions alike the payload comes back as the very object that the upstream's answer held.
     """
-    reply = await _exchange(service, request, notify)
+    reply = await _exchange(service, request, turn)
     payload = carry_result(request.method, reply.payload, reply.revision, request.revision)
     if request.modern:
         # A legacy server says nothing of how long its answer holds: not at all, and for nobody else.
@@ -36,7 +36,7 @@ async def call(service: Service, request: Inbound, notify: Notify) -> Raw:
     return payload
 
 
-async def _exchange(service: Service, request: Inbound, notify: Notify) -> Reply:
+async def _exchange(service: Service, request: Inbound, turn: Turn) -> Reply:
     asked = Request(request.method, request.params, request.revision, request.asker, request.meta)
     with service.gateway.exchange(asked) as exchange:
         while True:
@@ -45,7 +45,7 @@ async def _exchange(service: Service, request: Inbound, notify: Notify) -> Reply
                 return event
             if type(event) is Progress:
                 if request.token is not None and (said := _progress(event, request.token, request.revision)):
-                    await notify(said)
+                    await turn.way.send(said)
             elif type(event) is not LogMessage:  # log messages are not declared to any host, so none of them gets one
                 raise LocalProtocolError(f"{type(event).__name__} for a host that cannot be asked")
 

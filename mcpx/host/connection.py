@@ -24,6 +24,7 @@ from mcpx.wire.oversize import oversize_frame
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcpx.host.answer import Answer
     from mcpx.host.service import Service
     from mcpx.settings import Limits
     from mcpx.transports.channel import Channel
@@ -56,7 +57,7 @@ async def serve_channel(
             transport,
             assumed=ASSUMED_ON_STREAMS,
             limit=limits.max_in_flight,
-            handshaken=relay.follow,
+            relay=relay,
         ) as conversation,
     ):
         await _Connection(conversation, channel, limits, drain, relay).run(stop)
@@ -115,7 +116,7 @@ class _Connection:
     def _end(self) -> None:
         """Begin the end, or hasten one that has begun: no more requests are taken, and the time for answers runs."""
         self._draining.deadline = min(self._draining.deadline, trio.current_time() + self._drain())
-        self._conversation.stopping = True
+        self._conversation.stop()
         self._ending.set()
         self._settle()
 
@@ -195,16 +196,20 @@ class _Connection:
     async def _run(self) -> None:
         """Serve the next request: it ends with its answer, with its cancellation, or with the connection."""
         slot = self._admitted.popleft()
-        data: bytes | None = None
+        answer: Answer | None = None
         owed = True
         try:
             with slot.scope:
-                data = (await self._conversation.answer(slot, self._send)).data
-                await self._send(data)
+                answer = await self._conversation.answer(slot, self._channel)
+                await self._send(answer.data)
                 owed = False
         finally:
-            if self._conversation.end(slot) and owed:
-                self._channel.send_nowait(data or self._conversation.farewell(slot).data)
+            if self._conversation.end(slot):
+                answer = answer or self._conversation.farewell(slot)
+                if owed:
+                    self._channel.send_nowait(answer.data)
+                if answer.epilogue is not None:
+                    self._channel.send_nowait(answer.epilogue)
             self._settle()
 
     async def _run_batch(self, slots: list[Slot], answers: list[bytes]) -> None:
@@ -225,7 +230,7 @@ class _Connection:
         data: bytes | None = None
         try:
             with slot.scope:
-                data = (await self._conversation.answer(slot, self._send)).data
+                data = (await self._conversation.answer(slot, self._channel)).data
         finally:
             if self._conversation.end(slot):
                 answers.append(data or self._conversation.farewell(slot).data)

@@ -5,7 +5,7 @@ owns it reads the frames, runs a task for each request that ``take`` lets in, an
 
     slot = conversation.take(message)
     with slot.scope:
-        answer = await conversation.answer(slot, notify)
+        answer = await conversation.answer(slot, way)
     if conversation.end(slot):
         ...  # and not otherwise: its host has cancelled it
 
@@ -24,6 +24,8 @@ from mcpx.errors import McpxError, RemoteProtocolError
 from mcpx.host import answer
 from mcpx.host.answer import Answer, Refused
 from mcpx.host.eras import Envelopes, HostState
+from mcpx.host.inbound import Turn
+from mcpx.host.listen import LISTEN
 from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import BATCHING
 from mcpx.wire.frames import INVALID_REQUEST, decode_frame, kind, members, split_batch
@@ -31,18 +33,20 @@ from mcpx.wire.peer import Incoming
 from mcpx.wire.raws import members_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
     from msgspec import Raw
 
-    from mcpx.host.inbound import Handshake, Inbound, Notify
+    from mcpx.host.inbound import Inbound, Relay, Way
     from mcpx.host.service import Service
     from mcpx.upstream.call import Asker
     from mcpx.wire.frames import Frame
 
 log = logging.getLogger("mcpx.host")
 
+# What is never in a batch: the handshake (2025-03-26 basic/lifecycle, Initialization), and what would keep the answers
+# to all others.
+_ALONE = frozenset({"initialize", LISTEN})
 INITIALIZED = frozenset({"notifications/initialized", "initialized"})  # the second is what some hosts write
 
 
@@ -63,8 +67,8 @@ class Conversation:
 
     ``host`` names it in the log and to the gateway, ``transport`` says for status what it came on. ``assumed`` is the
     revision of requests before any handshake, and ``named`` says that this is no guess, as the transport has named it;
-    ``handshaken`` is called when the host has confirmed a handshake. ``limit`` bounds the requests in flight.
-    ``envelopes`` is given where several of these share one.
+    ``relay`` is what is said to the host unasked. ``limit`` bounds the requests in flight.
+    ``envelopes`` and ``ending`` are given where several of these share them.
     """
 
     def __init__(
@@ -75,18 +79,19 @@ class Conversation:
         *,
         assumed: str,
         limit: int,
-        handshaken: Callable[[Handshake], None],
+        relay: Relay,
         envelopes: Envelopes | None = None,
+        ending: trio.Event | None = None,
         named: bool = False,
     ) -> None:
         self.host = host
         self.transport = transport
         self.since = trio.current_time()
-        self.stopping = False  # no more requests are let in
         self._service = service
         self._state = HostState(host, assumed, envelopes, named=named)
         self._incoming: Incoming[Slot] = Incoming(limit)
-        self._handshaken = handshaken
+        self._relay = relay
+        self._ending = trio.Event() if ending is None else ending
         self._freed = trio.Event()  # set when a request has ended; whoever waits for the next makes a new one
         self._strays = 0  # responses to nothing that mcpx asked
 
@@ -107,6 +112,16 @@ class Conversation:
         return len(self._incoming)
 
     @property
+    def listening(self) -> int:
+        """Those of them that are listen streams, which stay open until somebody ends them."""
+        return sum(slot.inbound.method == LISTEN for slot in self._incoming)
+
+    @property
+    def subscriptions(self) -> int:
+        """Listen streams, and the resources that the host has subscribed to by themselves."""
+        return self.listening + self._relay.subscribed
+
+    @property
     def revision(self) -> str | None:
         """The revision that the host speaks; ``None`` before that is known."""
         return self._state.revision
@@ -115,6 +130,10 @@ class Conversation:
     def asker(self) -> Asker:
         """Who it is, as far as it has said."""
         return self._state.asker
+
+    def stop(self) -> None:
+        """Let no more requests in, and have those end that would stay open."""
+        self._ending.set()
 
     # -- in
 
@@ -176,10 +195,10 @@ class Conversation:
         except RemoteProtocolError as error:
             return self.refusal(error.id, error)
         try:
-            if self.stopping:
+            if self._ending.is_set():
                 raise Refused("mcpx is stopping")
-            if batched and method == "initialize":
-                raise RemoteProtocolError(INVALID_REQUEST, "Invalid request: initialize in a batch")
+            if batched and method in _ALONE:
+                raise RemoteProtocolError(INVALID_REQUEST, f"Invalid request: {method} in a batch")
             slot.inbound = self._state.read(method, frame.params)
             if batched and slot.inbound.modern:
                 raise _no_batches()
@@ -193,7 +212,7 @@ class Conversation:
         if frame.method == "notifications/cancelled":
             self._cancel(frame)
         elif frame.method in INITIALIZED and self._state.legacy.agreed:
-            self._handshaken(self._state.legacy)
+            self._relay.follow(self._state.legacy)
         elif frame.method not in METHODS and self._service.gateway.passthrough:
             self._relay_foreign(frame)
 
@@ -216,12 +235,17 @@ class Conversation:
 
     # -- out
 
-    async def answer(self, slot: Slot, notify: Notify) -> Answer:
-        """The answer to a request, whatever befalls it; only a cancellation goes through."""
+    async def answer(self, slot: Slot, way: Way) -> Answer:
+        """The answer to a request, whatever befalls it; only a cancellation goes through.
+
+        What belongs to the request and comes before its answer is said on the ``way``.
+        """
         request = slot.inbound
+        turn = Turn(slot.id, way, self._ending, self._relay)
         failure: BaseException | None = None
         try:
-            return answer.result(slot.id, await self._service.serve(request, notify))
+            payload = await self._service.serve(request, turn)
+            return answer.result(slot.id, payload, turn.epilogue)
         except* Exception as group:  # the one place where a bug is caught: it ends its request and nothing else
             failure = group
         assert failure is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcpx.gateway.gateway import IDENTITY
 from mcpx.spec.capabilities import narrow_implementation, narrow_server, promises_changes
 from mcpx.spec.lists import LIST_CHANGED
-from mcpx.spec.revisions import REVISIONS, is_modern
+from mcpx.spec.revisions import REVISIONS
 from mcpx.wire.frames import to_raw
 from mcpx.wire.raws import members_of
 
@@ -21,19 +21,7 @@ if TYPE_CHECKING:
 
 OWN_INFO: dict[str, Raw] = {revision: narrow_implementation(to_raw(IDENTITY), revision) for revision in REVISIONS}
 
-_LIST_CHANGED = "listChanged"
-
-# What an upstream may declare and mcpx does not deliver: the whole capability (None), or some of its members.
-_UNDELIVERED: dict[str, frozenset[str] | None] = {
-    "logging": None,
-    "resources": frozenset({"subscribe"}),
-}
-# To a modern host changes would go on the stream of its subscriptions/listen, and nowhere else.
-_UNDELIVERED_MODERN: dict[str, frozenset[str] | None] = _UNDELIVERED | {
-    "tools": frozenset({_LIST_CHANGED}),
-    "prompts": frozenset({_LIST_CHANGED}),
-    "resources": frozenset({"subscribe", _LIST_CHANGED}),
-}
+_UNDELIVERED = frozenset({"logging"})  # what an upstream may declare and mcpx does not deliver
 
 
 def server_info(identity: Identity, revision: str) -> Raw:
@@ -45,17 +33,11 @@ def server_info(identity: Identity, revision: str) -> Raw:
 
 def declared(capabilities: Mapping[str, Raw], revision: str) -> dict[str, Raw]:
     """Of these capabilities, what ``revision`` defines and mcpx delivers in it."""
-    undelivered = _UNDELIVERED_MODERN if is_modern(revision) else _UNDELIVERED
-    kept: dict[str, Raw] = {}
-    for name, raw in narrow_server(capabilities, revision).items():
-        without = undelivered.get(name, frozenset())
-        if without is None:
-            continue
-        inner = members_of(raw)
-        if inner is None:  # no object: an upstream's mistake, which is not passed on
-            continue
-        kept[name] = raw if without.isdisjoint(inner) else to_raw({k: v for k, v in inner.items() if k not in without})
-    return kept
+    return {
+        name: raw
+        for name, raw in narrow_server(capabilities, revision).items()
+        if name not in _UNDELIVERED and members_of(raw) is not None  # what is no object is an upstream's mistake
+    }
 
 
 def promised_changes(capabilities: Mapping[str, Raw]) -> frozenset[ChangeKind]:

@@ -1,19 +1,54 @@
-"""One request of a host, once it is known in which revision it is to be read and answered."""
+"""One request of a host, once it is known in which revision it is to be read and answered, and its turn."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import Raw
 
 if TYPE_CHECKING:
+    import trio
+
     from mcpx.spec.lists import ChangeKind
     from mcpx.upstream.call import Asker
 
-# Sends one notification that belongs to a request, as whole JSON, on the way that its answer will take.
-Notify = Callable[[bytes], Awaitable[None]]
+
+class Way(Protocol):
+    """The way to a host for whole messages, as ``Channel`` has it: what is said on it arrives in order."""
+
+    async def send(self, message: bytes) -> None:
+        """Say something, waiting while the host is far behind."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until the host has taken all that was said."""
+        ...
+
+
+class Relay(Protocol):
+    """What is said to a host unasked; see ``mcpx.host.changes``."""
+
+    @property
+    def subscribed(self) -> int:
+        """How many resources the host has subscribed to."""
+        ...
+
+    def follow(self, handshake: Handshake) -> None:
+        """From now on say what the host of this handshake was promised; what an earlier one was, no longer."""
+        ...
+
+    def promise(self, handshake: Handshake) -> None:
+        """What the host of a handshake is promised is known now."""
+        ...
+
+    async def subscribe(self, asker: Asker, uri: str) -> None:
+        """Say each update of a resource from now on, until ``unsubscribe``."""
+        ...
+
+    def unsubscribe(self, uri: str) -> None:
+        """Say no more of a resource."""
+        ...
 
 
 class Handshake(msgspec.Struct, eq=False):
@@ -40,3 +75,13 @@ class Inbound(msgspec.Struct, eq=False):
     asker: Asker
     token: Raw | None = None  # its progress token, as the host wrote it
     handshake: Handshake | None = None  # of an `initialize`: what it brought about
+
+
+class Turn(msgspec.Struct, eq=False):
+    """What a handler has beside the request itself: the conversation that it is a part of."""
+
+    id: Raw  # of the request, as the host wrote it
+    way: Way  # that its answer will take, for notifications that belong to it
+    ending: trio.Event  # set when the conversation ends: what would stay open is to end by itself, soon
+    relay: Relay
+    epilogue: bytes | None = None  # a notification that follows the answer, where others share its way

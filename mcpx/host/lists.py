@@ -21,7 +21,7 @@ from mcpx.wire.raws import string_of
 
 if TYPE_CHECKING:
     from mcpx.gateway.gateway import Page, Part
-    from mcpx.host.inbound import Inbound, Notify
+    from mcpx.host.inbound import Inbound, Turn
     from mcpx.host.service import Service
 
 log = logging.getLogger("mcpx.host")
@@ -32,7 +32,7 @@ KEPT = 16 * MiB  # of rendered lists: some tens of thousands of tools, in a few 
 LISTS = {listing.method: listing for listing in LISTINGS.values()}
 
 
-async def list_items(service: Service, request: Inbound, notify: Notify) -> Raw:
+async def list_items(service: Service, request: Inbound, turn: Turn) -> Raw:
     """``tools/list``, ``prompts/list``, ``resources/list``, ``resources/templates/list``: one page."""
     listing = LISTS[request.method]
     page = await service.gateway.list(listing.kind, request.asker, _cursor(request.params.get("cursor")))

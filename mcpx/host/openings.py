@@ -13,7 +13,7 @@ from mcpx.spec.revisions import SUPPORTED
 from mcpx.wire.frames import to_raw
 
 if TYPE_CHECKING:
-    from mcpx.host.inbound import Inbound, Notify
+    from mcpx.host.inbound import Inbound, Turn
     from mcpx.host.service import Service
     from mcpx.upstream.call import Identity
 
@@ -23,7 +23,7 @@ _EMPTY = Raw(b"{}")
 DISCOVER_TTL_MS = 60_000
 
 
-async def initialize(service: Service, request: Inbound, notify: Notify) -> Raw:
+async def initialize(service: Service, request: Inbound, turn: Turn) -> Raw:
     """``initialize``: the revision was agreed on when the request was read, the rest is said here."""
     handshake = request.handshake
     if handshake is None:
@@ -31,6 +31,7 @@ async def initialize(service: Service, request: Inbound, notify: Notify) -> Raw:
     identity = await service.gateway.identity(request.asker)
     capabilities = declared(identity.capabilities, request.revision)
     handshake.declared = promised_changes(capabilities)
+    turn.relay.promise(handshake)
     return to_raw(
         {
             "protocolVersion": request.revision,
@@ -41,7 +42,7 @@ async def initialize(service: Service, request: Inbound, notify: Notify) -> Raw:
     )
 
 
-async def discover(service: Service, request: Inbound, notify: Notify) -> Raw:
+async def discover(service: Service, request: Inbound, turn: Turn) -> Raw:
     """``server/discover``: to a legacy host, who may ask as well, without what only a modern result carries."""
     identity = await service.gateway.identity(request.asker)
     result: dict[str, Any] = {
@@ -54,7 +55,7 @@ async def discover(service: Service, request: Inbound, notify: Notify) -> Raw:
     return complete(result, server_info(identity, request.revision), DISCOVER_TTL_MS, "private")
 
 
-async def ping(service: Service, request: Inbound, notify: Notify) -> Raw:
+async def ping(service: Service, request: Inbound, turn: Turn) -> Raw:
     """``ping`` (the ping pages of the legacy revisions)."""
     return _EMPTY
 

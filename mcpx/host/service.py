@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from mcpx.errors import RemoteProtocolError, UpstreamError
 from mcpx.host.calls import call
 from mcpx.host.identity import OWN_INFO, server_info
+from mcpx.host.listen import LISTEN, listen
 from mcpx.host.lists import LISTS, Renderer, list_items
 from mcpx.host.openings import discover, initialize, ping
+from mcpx.host.subscriptions import subscribe, unsubscribe
 from mcpx.spec.methods import METHODS, removed
 from mcpx.spec.revisions import REVISIONS
 from mcpx.wire.frames import METHOD_NOT_FOUND
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 
     from mcpx.gateway.gateway import Gateway
     from mcpx.host.conversation import Conversation
-    from mcpx.host.inbound import Inbound, Notify
+    from mcpx.host.inbound import Inbound, Turn
 
-    Handler = Callable[["Service", Inbound, Notify], Awaitable[Raw]]
+    Handler = Callable[["Service", Inbound, Turn], Awaitable[Raw]]
 
 
 class Service:
@@ -49,10 +51,10 @@ class Service:
         """A conversation is over."""
         self._conversations.pop(conversation, None)
 
-    async def serve(self, request: Inbound, notify: Notify) -> Raw:
+    async def serve(self, request: Inbound, turn: Turn) -> Raw:
         """The result of a request, as its revision says it.
 
-        ``notify`` sends the notifications that belong to it. Raises ``RemoteProtocolError`` (``-32601``) for a method
+        ``turn`` is for what is said beside it. Raises ``RemoteProtocolError`` (``-32601``) for a method
         that the revision has removed or that mcpx does not serve, otherwise as the gateway does.
         """
         handler = _HANDLERS[request.revision].get(request.method)
@@ -60,7 +62,7 @@ class Service:
             handler = call  # of no revision: the upstream's own affair
         if handler is None:
             raise RemoteProtocolError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
-        return await handler(self, request, notify)
+        return await handler(self, request, turn)
 
     async def server_info(self, request: Inbound) -> Raw:
         """Who answers, for the metadata of a modern result."""
@@ -81,6 +83,9 @@ _METHODS: Mapping[str, Handler] = {
     "prompts/get": call,
     "resources/read": call,
     "completion/complete": call,
+    "resources/subscribe": subscribe,
+    "resources/unsubscribe": unsubscribe,
+    LISTEN: listen,
     **dict.fromkeys(LISTS, list_items),
 }
 

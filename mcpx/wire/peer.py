@@ -13,6 +13,8 @@ from mcpx.errors import LocalProtocolError, RemoteProtocolError
 from mcpx.wire.frames import INTERNAL_ERROR, INVALID_REQUEST, id_key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from msgspec import Raw
 
 T = TypeVar("T")
@@ -80,6 +82,9 @@ class Incoming(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._slots.values())
 
     @property
     def makes_room(self) -> bool:

@@ -74,9 +74,10 @@ class Endpoint:
     async def drain(self) -> None:
         """The end has begun: let nothing more in, give what is owed its time, and then cut it short.
 
-        The streams of what is said unasked end at once, the others with their answers.
+        The streams of what is said unasked or is listened for end at once, the others with their answers.
         """
-        self._stopping = self._stateless.stopping = True
+        self._stopping = True
+        self._stateless.stop()
         self._sessions.stop()
         with trio.move_on_after(self._ending.drain()):
             await self._owed.settle()

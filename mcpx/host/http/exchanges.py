@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from mcpx.host.conversation import Conversation
-    from mcpx.host.inbound import Notify
+    from mcpx.host.inbound import Way
     from mcpx.transports.http_server import HttpResponse
 
 # The HTTP status of what a legacy host is refused; any other error is an answer like others.
@@ -79,19 +79,19 @@ def _sorted(taken: list[Slot | Answer | None], *, batched: bool) -> Taken:
     )
 
 
-async def answer_all(conversation: Conversation, taken: Taken, notify: Notify, owed: Owed) -> bytes | None:
+async def answer_all(conversation: Conversation, taken: Taken, way: Way, owed: Owed) -> bytes | None:
     """The answers to what was taken in, those of a batch as one batch (2025-03-26 basic/index, Batching).
 
     ``None`` where there are none: each request was cancelled.
     """
     if not taken.batched:
         [slot] = taken.slots
-        answer = await answer_one(conversation, slot, notify, owed)
+        answer = await answer_one(conversation, slot, way, owed)
         return None if answer is None else answer.data
     answers = list(taken.refusals)
 
     async def run(slot: Slot) -> None:
-        if (answer := await answer_one(conversation, slot, notify, owed)) is not None:
+        if (answer := await answer_one(conversation, slot, way, owed)) is not None:
             answers.append(answer)
 
     async with trio.open_nursery() as nursery:
@@ -100,13 +100,13 @@ async def answer_all(conversation: Conversation, taken: Taken, notify: Notify, o
     return batch(answers) if answers else None
 
 
-async def answer_one(conversation: Conversation, slot: Slot, notify: Notify, owed: Owed) -> Answer | None:
+async def answer_one(conversation: Conversation, slot: Slot, way: Way, owed: Owed) -> Answer | None:
     """The answer to one request; ``None`` where its host has cancelled it, a farewell where the end cut it short."""
     answer: Answer | None = None
     is_owed = False
     try:
         with owed.owing(slot.scope), slot.scope:
-            answer = await conversation.answer(slot, notify)
+            answer = await conversation.answer(slot, way)
     finally:
         is_owed = conversation.end(slot)
     if not is_owed:

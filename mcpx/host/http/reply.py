@@ -13,7 +13,8 @@ import trio
 
 from mcpx.transports.crew import open_crew
 from mcpx.wire.headers import accepts
-from mcpx.wire.sse import COMMENT
+from mcpx.wire.lines import one_line
+from mcpx.wire.sse import COMMENT, encode_event
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Mapping
@@ -149,6 +150,21 @@ class Reply:
         except trio.BrokenResourceError:
             self._gone = True  # likewise
             self._streams = False
+
+
+class Events:
+    """A reply as the way of one request, whose notifications are events of it; see ``mcpx.host.inbound.Way``."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+
+    async def send(self, message: bytes) -> None:
+        """Write one, waiting while the client does not read."""
+        await self._reply.say(encode_event(one_line(message)))
+
+    async def flush(self) -> None:
+        """What was written has been taken already."""
+        await trio.lowlevel.checkpoint_if_cancelled()
 
 
 class Pulse:

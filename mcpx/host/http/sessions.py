@@ -59,7 +59,7 @@ class Session:
             "http session",
             assumed=ASSUMED_ON_HTTP,
             limit=limits.max_in_flight,
-            handshaken=self._relay.follow,
+            relay=self._relay,
         )
 
     @property
@@ -69,8 +69,9 @@ class Session:
 
     @property
     def idle_since(self) -> float:
-        """Since when nobody has used it; never while somebody does."""
-        return float("inf") if self._using or self.conversation.in_flight else self.last_used
+        """Since when nobody has used it; never while somebody does. A listen stream that nobody views is no use."""
+        working = self.conversation.in_flight > self.conversation.listening
+        return float("inf") if self._using or working else self.last_used
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Own the exchanges until the session is over."""
@@ -95,7 +96,7 @@ class Session:
 
     async def initialize(self, slot: Slot) -> Answer | None:
         """The answer to the ``initialize`` that opens the session. Raises nothing but a cancellation."""
-        return await answer_one(self.conversation, slot, self.standing.send, self._owed)
+        return await answer_one(self.conversation, slot, self.standing, self._owed)
 
     def begin(self, taken: Taken) -> Outlet:
         """Begin the exchanges of one POST; what comes of them is said on the outlet."""
@@ -118,8 +119,8 @@ class Session:
             self._drop_spent(outlet)
 
     def stop(self) -> None:
-        """Let no more requests in, and end the stream of what is said unasked."""
-        self.conversation.stopping = True
+        """Let no more requests in, and end the streams of what is said unasked and of what is listened for."""
+        self.conversation.stop()
         self.standing.finish(None)
 
     def tidy(self) -> None:
@@ -131,7 +132,7 @@ class Session:
     async def _answer(self, taken: Taken, outlet: Outlet) -> None:
         message: bytes | None = None
         try:
-            message = await answer_all(self.conversation, taken, outlet.send, self._owed)
+            message = await answer_all(self.conversation, taken, outlet, self._owed)
         finally:
             outlet.finish(message)
             self._drop_spent(outlet)

@@ -13,10 +13,11 @@ from msgspec import UNSET, UnsetType
 
 from mcpx.errors import McpxError, RemoteProtocolError, RpcError
 from mcpx.host.answer import Refused
+from mcpx.host.changes import Unheard
 from mcpx.host.conversation import Conversation, Slot
 from mcpx.host.eras import Envelopes
 from mcpx.host.http.exchanges import answer_all, answer_one, send_refusals, take_body
-from mcpx.host.http.reply import JSON_HEADERS, TEXT_HEADERS, Reply
+from mcpx.host.http.reply import JSON_HEADERS, TEXT_HEADERS, Events, Reply
 from mcpx.spec import meta
 from mcpx.spec.codes import HEADER_MISMATCH, STATUS, UNSUPPORTED_VERSION
 from mcpx.spec.headers import MCP_PROTOCOL_VERSION, check_headers, check_params
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from mcpx.host.answer import Answer
     from mcpx.host.http.exchanges import Owed
     from mcpx.host.http.reply import Pulse
-    from mcpx.host.inbound import Handshake, Inbound, Notify
+    from mcpx.host.inbound import Inbound
     from mcpx.host.service import Service
     from mcpx.transports.http_server import HttpRequest, HttpResponse
     from mcpx.wire.frames import Frame
@@ -49,11 +50,15 @@ class Stateless:
     """Serves such POSTs, each as a conversation of its own: clients number from 0 (LV-37)."""
 
     def __init__(self, service: Service, pulse: Pulse, owed: Owed) -> None:
-        self.stopping = False
         self._service = service
         self._pulse = pulse
         self._owed = owed
         self._envelopes = Envelopes()
+        self._ending = trio.Event()
+
+    def stop(self) -> None:
+        """Let no more requests in, and have the listen streams end."""
+        self._ending.set()
 
     async def modern(self, request: HttpRequest, response: HttpResponse) -> None:
         """A POST of the modern era: one request or notification, whose headers say what its body does."""
@@ -90,7 +95,7 @@ class Stateless:
                 return
             reply = Reply(response, request.headers.get("accept"))
             with self._pulse.keeping(reply):
-                message = await answer_all(conversation, taken, _notify(reply), self._owed)
+                message = await answer_all(conversation, taken, Events(reply), self._owed)
                 if message is None:
                     await reply.finish_empty()
                 else:
@@ -99,18 +104,18 @@ class Stateless:
     def _converse(self, request: HttpRequest, limit: int) -> Conversation:
         version = request.headers.get(MCP_PROTOCOL_VERSION)
         named = version if version in SUPPORTED else None
-        conversation = Conversation(
+        name = f"http {request.peer}"
+        return Conversation(
             self._service,
-            f"http {request.peer}",
+            name,
             "http",
             assumed=named or ASSUMED_ON_HTTP,
             limit=limit,
-            handshaken=_ignore,
+            relay=Unheard(name),
             envelopes=self._envelopes,
+            ending=self._ending,
             named=named is not None,
         )
-        conversation.stopping = self.stopping
-        return conversation
 
     async def _check(self, conversation: Conversation, slot: Slot, headers: Mapping[str, str]) -> Answer | None:
         """Hold the headers against the body; a request that is refused has ended.
@@ -141,21 +146,10 @@ class Stateless:
     ) -> None:
         reply = Reply(response, request.headers.get("accept"))
         with self._pulse.keeping(reply):
-            answer = await answer_one(conversation, slot, _notify(reply), self._owed)
+            answer = await answer_one(conversation, slot, Events(reply), self._owed)
             assert answer is not None  # in this conversation nobody can cancel it
             status = 200 if answer.code is None else STATUS.get(answer.code, 200)
             await reply.finish(answer.data, encode_event(one_line(answer.data)), status)
-
-
-def _notify(reply: Reply) -> Notify:
-    async def notify(message: bytes) -> None:
-        await reply.say(encode_event(one_line(message)))
-
-    return notify
-
-
-def _ignore(handshake: Handshake) -> None:
-    """Nothing can be said unasked to a host without a session."""
 
 
 def _no_envelope(inbound: Inbound, version: str) -> McpxError:

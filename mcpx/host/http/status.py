@@ -45,7 +45,8 @@ def status(service: Service, sessions: int, moment: Now, redact: Callable[[str],
     return {
         "upstreams": upstreams(service.gateway, moment, redact),
         "hosts": [_host(one, moment) for one in hosts],
-        "exchanges": sum(one.in_flight for one in hosts),
+        "exchanges": sum(one.in_flight - one.listening for one in hosts),
+        "subscriptions": sum(one.subscriptions for one in hosts),
         "sessions": sessions,
     }
 
@@ -57,5 +58,6 @@ def _host(conversation: Conversation, moment: Now) -> dict[str, Any]:
         **moment.since(conversation.since),
         "client": words(conversation.asker.client_info, _CLIENT_INFO),
         "revision": conversation.revision,
-        "inFlight": conversation.in_flight,
+        "inFlight": conversation.in_flight - conversation.listening,
+        "subscriptions": conversation.subscriptions,
     }

@@ -12,13 +12,14 @@ from msgspec import Raw
 from mcpx.gateway import Gateway, open_gateway
 from mcpx.settings import Limits, ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_LEGACY
-from mcpx.upstream.call import Asker, Reply, Request
+from mcpx.upstream.call import Asker, Interest, Reply, Request
 from tests.unit.upstream.fakes import FakeServer, initialized, surroundings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 HOST = Asker("host")
+LISTS = Interest(frozenset({"tools", "prompts", "resources"}))
 
 
 def tool(name: str) -> dict[str, Any]:

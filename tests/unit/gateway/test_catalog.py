@@ -11,7 +11,7 @@ from mcpx.errors import RpcError, UnknownItem, UpstreamError
 from mcpx.gateway import open_gateway
 from mcpx.settings import Limits, ServerSettings, Settings
 from tests.support.running import run_in_virtual_time
-from tests.unit.gateway.fakes import HOST, Scripted, call, gateway_of, names_of, tool
+from tests.unit.gateway.fakes import HOST, LISTS, Scripted, call, gateway_of, names_of, tool
 from tests.unit.upstream.fakes import FakeServer, discovered, surroundings
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_a_list_waits_a_bounded_time_and_a_late_server_is_announced() -> None:
         dead = Scripted(refuse=True)
         changes: list[Change] = []
         async with gateway_of(fast=fast, slow=slow, dead=dead) as gateway:
-            with gateway.watch(HOST, changes.append):
+            with gateway.watch(HOST, LISTS, changes.append, keep=False):
                 start = trio.current_time()
                 assert await names_of(gateway) == ["fast__a"]
                 assert trio.current_time() - start == 10
@@ -98,7 +98,7 @@ def test_a_list_that_changes_are_told_of_is_asked_for_once_and_again_after_a_cha
         server = Scripted(changes=True, tools_list=lambda params: {"tools": list(tools)})
         changes: list[Change] = []
         async with gateway_of(one=server) as gateway:
-            with gateway.watch(HOST, changes.append):
+            with gateway.watch(HOST, LISTS, changes.append, keep=False):
                 await names_of(gateway)
                 await names_of(gateway)
                 assert server.count("tools/list") == 1
@@ -122,7 +122,7 @@ def test_a_server_that_notifies_inside_its_own_list_handler_does_not_loop() -> N
 
         server = Scripted(changes=True, tools_list=notifying)
         async with gateway_of(one=server) as gateway:
-            with gateway.watch(HOST, changes.append):
+            with gateway.watch(HOST, LISTS, changes.append, keep=False):
                 await names_of(gateway)
                 await trio.sleep(100)
                 assert server.count("tools/list") <= 10  # the list, one more look, and then ever more seldom

@@ -17,7 +17,7 @@ from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
 from mcpx.transports import MemoryChannel, memory_channel_pair
 from mcpx.upstream.call import Asker, News, Request
 from tests.support.running import run_in_virtual_time
-from tests.unit.gateway.fakes import Scripted, gateway_of
+from tests.unit.gateway.fakes import LISTS, Scripted, gateway_of
 
 OPEN = {"protocolVersion": LATEST_LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 ENVELOPE = {meta.PROTOCOL_VERSION: LATEST_MODERN, meta.CLIENT_CAPABILITIES: {}}
@@ -90,7 +90,10 @@ def test_a_foreign_notification_reaches_the_hosts_of_its_instance_and_no_other()
         plain, apps = Asker("a"), Asker("b", {"extensions": Raw(b'{"com.example/apps":{}}')})
         heard: dict[str, list[News]] = {"a": [], "b": []}
         async with gateway_of(("one",), one=server) as gateway:
-            with gateway.watch(plain, heard["a"].append), gateway.watch(apps, heard["b"].append):
+            with (
+                gateway.watch(plain, LISTS, heard["a"].append, keep=False),
+                gateway.watch(apps, LISTS, heard["b"].append, keep=False),
+            ):
                 for asker in (plain, apps):  # two instances of a legacy server, which was told two different things
                     request = Request("tools/call", {"name": Raw(b'"x"')}, LATEST_LEGACY, asker)
                     with gateway.exchange(request) as exchange:

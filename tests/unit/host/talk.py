@@ -12,14 +12,16 @@ import trio.testing
 from msgspec import Raw
 
 from mcpx.gateway.gateway import Page, Part
+from mcpx.gateway.uris import ancestors
 from mcpx.host.connection import serve_channel
+from mcpx.host.listen import LISTEN
 from mcpx.host.service import Service
 from mcpx.settings import Limits, Settings
-from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SUBSCRIPTION_ID
 from mcpx.spec.revisions import LATEST_MODERN, V2024_11_05, is_modern
 from mcpx.transports.ladder import ExitPlan
 from mcpx.transports.memory import MemoryChannel, memory_channel_pair
-from mcpx.upstream.call import Asker, Change, Event, Identity, Reply, Request
+from mcpx.upstream.call import Asker, Change, Event, Identity, Interest, Reply, Request
 from tests.support.schemas import validate
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 CAPABILITIES = {
     "tools": Raw(b'{"listChanged":true}'),
     "prompts": Raw(b'{"listChanged":true}'),
-    "resources": Raw(b'{"listChanged":true}'),
+    "resources": Raw(b'{"listChanged":true,"subscribe":true}'),
     "completions": Raw(b"{}"),
 }
 TEXT = Raw(b'{"content":[{"type":"text","text":"hello"}]}')
@@ -77,6 +79,33 @@ class FakeCall:
         return event
 
 
+class FakeWatch:
+    """A watch whose servers agree to what the gateway ``delivers``, once it is ``settling``."""
+
+    def __init__(
+        self, gateway: FakeGateway, asker: Asker, wanted: Interest, notify: Callable[[Change], None], keep: bool
+    ) -> None:
+        self.asker = asker
+        self.wanted = wanted
+        self.notify = notify
+        self.keep = keep
+        self._gateway = gateway
+
+    def change(self, interest: Interest) -> None:
+        self.wanted = interest
+
+    async def settled(self, uris: Any = None) -> Interest:
+        await self._gateway.settling.wait()
+        return self.granted
+
+    @property
+    def granted(self) -> Interest:
+        return self._gateway.delivers(self.wanted)
+
+    def reaches(self, uri: str) -> bool:
+        return any(outer in self.wanted.uris for outer in (uri, *ancestors(uri)))
+
+
 class FakeGateway:
     """What ``serve_channel`` needs of a gateway. ``script`` is put into each call as it is opened."""
 
@@ -91,7 +120,10 @@ class FakeGateway:
         self.parts: list[Part] = []
         self.next_cursor: str | None = None
         self.listed: list[tuple[str, Asker, str | None]] = []
-        self.watching: list[tuple[Asker, Callable[[Change], None]]] = []
+        self.watching: list[FakeWatch] = []
+        self.delivers: Callable[[Interest], Interest] = lambda wanted: wanted
+        self.settling = trio.Event()  # until then no server has agreed to anything
+        self.settling.set()
 
     async def identity(self, asker: Asker) -> Identity:
         if self.identity_error is not None:
@@ -109,18 +141,23 @@ class FakeGateway:
         return Page(self.parts, self.next_cursor, 1500, "public")
 
     @contextmanager
-    def watch(self, asker: Asker, notify: Callable[[Change], None]) -> Iterator[None]:
-        entry = (asker, notify)
-        self.watching.append(entry)
+    def watch(
+        self, asker: Asker, interest: Interest, notify: Callable[[Change], None], *, keep: bool
+    ) -> Iterator[FakeWatch]:
+        watch = FakeWatch(self, asker, interest, notify, keep)
+        self.watching.append(watch)
         try:
-            yield
+            yield watch
         finally:
-            self.watching.remove(entry)
+            self.watching.remove(watch)
 
     def change(self, *changes: Change) -> None:
+        """Say these to whoever wants to hear of them."""
         for change in changes:
-            for _, notify in self.watching:
-                notify(change)
+            for watch in self.watching:
+                wanted = change.kind in watch.wanted.lists if change.uri is None else watch.reaches(change.uri)
+                if wanted:
+                    watch.notify(change)
 
 
 class Talk:
@@ -219,11 +256,14 @@ class Talk:
         """Hold a frame against the schema of its revision; one that is for nobody has none."""
         if "method" in frame:
             revision = self._revision or next((one for _, one in self.asked.values() if one), V2024_11_05)
-            validate(frame, revision, sender="server")
+            tagged = SUBSCRIPTION_ID in frame.get("params", {}).get("_meta", {})
+            validate(frame, LATEST_MODERN if tagged else revision, sender="server")
         elif (asked := self.asked.get(json.dumps(frame.get("id")))) is not None:
             method, revision = asked
             if method == "initialize" and "result" in frame:
                 self._revision = revision = frame["result"]["protocolVersion"]
+            if method == LISTEN and revision is not None and "result" in frame and not is_modern(revision):
+                return  # legacy revisions have no streams, and so no result for one
             validate(frame, revision or V2024_11_05, sender="server", method=method)
 
 

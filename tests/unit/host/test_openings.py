@@ -58,6 +58,7 @@ async def test_initialize_in_front_of_several_servers(revision: str) -> None:
         assert result["serverInfo"]["name"] == "mcpx"
         assert ("title" in result["serverInfo"]) == (revision in (V2025_06_18, V2025_11_25))
         expected: dict[str, Any] = {name: {"listChanged": True} for name in ("tools", "prompts", "resources")}
+        expected["resources"]["subscribe"] = True
         if revision != V2024_11_05:
             expected["completions"] = {}
         assert result["capabilities"] == expected
@@ -77,7 +78,7 @@ async def test_initialize_where_one_server_shines_through(revision: str) -> None
         assert info.get("icons") == ([{"src": "https://example.org/i.png"}] if revision == V2025_11_25 else None)
         capabilities = result["capabilities"]
         assert capabilities["tools"] == {"listChanged": True, "own": 1}
-        assert capabilities["resources"] == {"listChanged": False}
+        assert capabilities["resources"] == {"subscribe": True, "listChanged": False}
         assert capabilities["own"] == {"x": 1.0}
         assert {"logging", "tasks", "prompts"}.isdisjoint(capabilities)
         assert "io.modelcontextprotocol/tasks" not in capabilities.get("extensions", {})
@@ -102,7 +103,12 @@ async def test_discover() -> None:
         assert result == {
             "resultType": "complete",
             "supportedVersions": list(SUPPORTED),
-            "capabilities": {"tools": {}, "prompts": {}, "resources": {}, "completions": {}},
+            "capabilities": {
+                "tools": {"listChanged": True},
+                "prompts": {"listChanged": True},
+                "resources": {"listChanged": True, "subscribe": True},
+                "completions": {},
+            },
             "instructions": "Be kind.",
             "cacheScope": "private",
         }
@@ -115,8 +121,8 @@ async def test_discover_where_one_server_shines_through() -> None:
         await talk.ask(1, "server/discover", revision=LATEST_MODERN)
         result = (await talk.hear())["result"]
         assert result["_meta"][SERVER_INFO]["name"] == "shining"
-        assert result["capabilities"]["tools"] == {"own": 1}
-        assert result["capabilities"]["resources"] == {}
+        assert result["capabilities"]["tools"] == {"listChanged": True, "own": 1}
+        assert result["capabilities"]["resources"] == {"subscribe": True, "listChanged": False}
         assert result["capabilities"]["extensions"] == {"io.modelcontextprotocol/ui": {"a": 1}}
         assert {"logging", "tasks"}.isdisjoint(result["capabilities"])
 
@@ -181,7 +187,7 @@ async def test_what_the_modern_revision_removed_is_not_found(method: str) -> Non
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-@pytest.mark.parametrize("method", ["no/such", "subscriptions/listen", "notifications/initialized", ""])
+@pytest.mark.parametrize("method", ["no/such", "logging/setLevel/", "notifications/initialized", ""])
 async def test_what_is_not_served_is_not_found(revision: str, method: str) -> None:
     async with open_talk(FakeGateway()) as talk:
         modern = revision == LATEST_MODERN

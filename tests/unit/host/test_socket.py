@@ -239,7 +239,7 @@ async def test_they_leave_nothing_in_a_real_gateway_either() -> None:
         instances = [one for supervisor in gateway.supervisors for one in supervisor.instances]
         descriptors = len(os.listdir("/dev/fd"))  # noqa: PTH208
         tasks = trio.lowlevel.current_statistics().tasks_living
-        return tasks, descriptors, len(gateway._watchers), len(instances), sum(one.leases for one in instances)
+        return tasks, descriptors, len(gateway._watches), len(instances), sum(one.leases for one in instances)
 
     async def come_and_go(number: int) -> None:
         async with host(served) as talk:
@@ -252,7 +252,7 @@ async def test_they_leave_nothing_in_a_real_gateway_either() -> None:
     settings = Settings(servers=(ServerSettings(name="demo", builtin="demo"),))
     async with open_gateway(settings, builtins=BUILTINS) as gateway, serving(gateway) as served:
         await come_and_go(1)  # which starts the server
-        await until(lambda: not gateway._watchers)
+        await until(lambda: not gateway._watches)
         await trio.testing.wait_all_tasks_blocked(0.1)  # its connection has ended as well
         before = counts()
         async with trio.open_nursery() as nursery:

@@ -158,6 +158,7 @@ async def test_who_is_connected() -> None:
         assert one == {
             "name": "websocket 1", "transport": "websocket", "client": one["client"], "revision": LATEST_LEGACY,
             "inFlight": 1,
+            "subscriptions": 0,
         }  # fmt: skip
         assert (told["exchanges"], told["sessions"], told["upstreams"]) == (1, 0, [])
         assert (await wire.ask("HEAD", "/v1/status")).status == 200

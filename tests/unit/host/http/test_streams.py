@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
+from mcpx.host.changes import QUIET
 from mcpx.host.http.endpoint import POLL_AFTER
 from mcpx.host.http.outlet import MAX_UNSEEN
 from mcpx.host.http.reply import STREAM_AFTER, TICK
@@ -224,6 +225,7 @@ async def test_changes_wait_for_a_stream_and_for_the_handshake() -> None:
         stream = client.get()
         await settled()
         assert methods(stream) == ["notifications/tools/list_changed", "notifications/prompts/list_changed"]
+        await trio.sleep(QUIET)
         gateway.change(PROMPTS)
         await settled()
         assert methods(stream)[2:] == ["notifications/prompts/list_changed"]
@@ -243,7 +245,7 @@ async def test_of_several_streams_the_newest_has_each_message_alone() -> None:
         gateway.change(PROMPTS)
         await settled()
         second.hang_up()
-        await settled()
+        await trio.sleep(QUIET)
         gateway.change(TOOLS)
         await settled()
         tools, prompts = ("notifications/tools/list_changed", "notifications/prompts/list_changed")
