@@ -65,6 +65,12 @@ class Outgoing:
         self._write_time = write_time
         self._turn = trio.Lock()
         self.broken = False  # nothing can be written any more
+        self.lost = False  # and that because the client has gone
+        self._hang_up: Callable[[], None] | None = None
+
+    def watch(self, hang_up: Callable[[], None] | None) -> None:
+        """Have it called when a write finds that the client has gone, which reading may not see yet."""
+        self._hang_up = hang_up
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
         """Write all of it. Raises ``trio.BrokenResourceError`` when the client has gone.
@@ -86,8 +92,13 @@ class Outgoing:
                     for at in range(0, len(whole), PIECE):
                         await self._write_piece(whole[at : at + PIECE])
             self.broken = False
-        except trio.ClosedResourceError:
-            raise trio.BrokenResourceError("the connection has been closed") from None
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self.lost = True
+            if self._hang_up is not None:
+                self._hang_up()
+            if isinstance(error, trio.ClosedResourceError):
+                raise trio.BrokenResourceError("the connection has been closed") from None
+            raise
         finally:
             self._scope.deadline = inf
             self._turn.release()

@@ -93,7 +93,8 @@ class HttpConnection:
                 nursery.start_soon(self._incoming.run)
                 with self._scope:
                     await self._talk()
-                if self._scope.cancelled_caught and self._outgoing.broken and not self._incoming.ended:
+                unread = self._outgoing.broken and not self._outgoing.lost and not self._incoming.ended
+                if self._scope.cancelled_caught and unread:
                     log.debug("A client did not read: nothing could be written for %g s", self._limits.write_time)
                 nursery.cancel_scope.cancel()
             if self._tls is not None and not self._outgoing.broken:
@@ -214,13 +215,13 @@ class HttpConnection:
     async def _handle(self, request: HttpRequest, head: Head, rest: bytes) -> bool:
         """Have the request handled, and say whether another one may follow."""
         response = self._response(head, rest)
-        self._incoming.watch(self._scope.cancel)
+        self._watch(self._scope.cancel)
         try:
             await self._service.handler(request, response)
         except* trio.BrokenResourceError:
             if not self._outgoing.broken and not self._incoming.broken:
                 raise  # that was no stream of this connection
-        self._incoming.watch(None)
+        self._watch(None)
         if response.upgraded or self._outgoing.broken or self._scope.cancel_called:
             return False
         if not response.started:
@@ -237,8 +238,13 @@ class HttpConnection:
         stop = self._service.stop
         return HttpResponse(self._outgoing, head, lambda: self._take_over(head, rest), stop=stop, close=close)
 
+    def _watch(self, hang_up: Callable[[], None] | None) -> None:
+        """Have it called when the client hangs up, whoever finds out."""
+        self._incoming.watch(hang_up)
+        self._outgoing.watch(hang_up)
+
     def _take_over(self, head: Head, rest: bytes) -> trio.abc.Stream:
-        self._incoming.watch(None)
+        self._watch(None)
         return UpgradedStream(self._stream, self._incoming, self._outgoing, head.rewritten() + rest)
 
     async def _refuse(self, refusal: BadRequest) -> None:

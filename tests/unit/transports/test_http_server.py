@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -322,6 +323,38 @@ async def test_hanging_up_cancels_at_once(with_rest: bytes) -> None:
         await client.stream.aclose()
         await trio.testing.wait_all_tasks_blocked()
         assert handler.cancelled == [trio.current_time()]
+
+
+@in_virtual_time
+async def test_one_whose_hanging_up_is_hidden_behind_what_it_sent_is_noticed_at_the_next_write() -> None:
+    """Nobody reads on as long as so much waits; the handler itself need not look at what became of its write."""
+    cancelled = trio.Event()
+
+    async def handler(request: HttpRequest, response: HttpResponse) -> None:
+        await response.open_stream()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(beat, response)
+                await trio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    async def beat(response: HttpResponse) -> None:
+        with suppress(trio.BrokenResourceError):
+            while True:
+                await trio.sleep(15)
+                await response.write(b":")
+
+    async with serving(handler) as server:
+        client = server.connect()
+        await client.send(post(b"x") + b"x" * 2 * READ_AHEAD)
+        await client.head()
+        await trio.testing.wait_all_tasks_blocked()
+        await client.stream.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not cancelled.is_set()
+        with trio.fail_after(16):
+            await cancelled.wait()
 
 
 @in_virtual_time
