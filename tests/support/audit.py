@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
+from mcpx.spec.lists import CHANGE_FILTERS, RESOURCE_FILTER
 from mcpx.spec.meta import PROTOCOL_VERSION, REQUEST_KEYS, SUBSCRIPTION_ID
 from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import LATEST_MODERN, REVISIONS, V2024_11_05, V2025_11_25, is_legacy, is_modern
@@ -124,8 +125,20 @@ class _ProcessAudit:
         assumed = capability == "completions" and self.revision == V2024_11_05  # which has no such capability
         if capability and self.capabilities is not None and capability not in self.capabilities and not assumed:
             self._wrong(f"{method} though {capability} was not declared")
+        self._listened(method, frame.get("params", {}).get("notifications", {}))
         if revision in REVISIONS:
             self.problems += invalid(frame, revision, "client")
+
+    def _listened(self, method: str, filter: dict[str, Any]) -> None:
+        """A subscription is only asked for where the server declares that it can keep it."""
+        promised = {name for name, value in filter.items() if value}
+        if method in ("resources/subscribe", "resources/unsubscribe"):
+            promised.add(RESOURCE_FILTER)
+        for name in promised if self.capabilities is not None else ():
+            capability = CHANGE_FILTERS.get(name, "resources")
+            member = "listChanged" if name in CHANGE_FILTERS else "subscribe"
+            if self.capabilities.get(capability, {}).get(member) is not True:
+                self._wrong(f"{method} for {name} though {capability} {member} was not declared")
 
     def _notified(self, frame: dict[str, Any]) -> None:
         method = frame["method"]

@@ -69,6 +69,28 @@ def step_notify(fake, request, value):
         fake.notify(value["method"], value.get("params"))
 
 
+def step_changed(fake, request, what):
+    """A change of a list (``"tools"``) or of a resource (its URI), told to whom it may be told in each era."""
+    is_list = what in ("tools", "prompts", "resources")
+    method = f"notifications/{what}/list_changed" if is_list else "notifications/resources/updated"
+    params = {} if is_list else {"uri": what}
+    for stream in fake.listening.values():
+        if stream.filter.get(f"{what}ListChanged") or what in stream.filter.get("resourceSubscriptions", ()):
+            fake.notify(method, {**params, "_meta": {META + "subscriptionId": stream.id}})
+    if fake.script["legacy"] and not fake.listening and (is_list or what in fake.subscribed):
+        fake.notify(method, params or None)
+
+
+def step_unlisten(fake, request, error):
+    """End every listen stream: gracefully, or with an error."""
+    for stream in list(fake.listening.values()):
+        if error:
+            fake.reply(stream, "error", json.dumps(error))
+        else:
+            fake.result(stream, {"_meta": {META + "subscriptionId": stream.id}})
+    fake.listening.clear()
+
+
 def step_ask(fake, request, value):
     """Send a request of the server's own, and wait for its answer."""
     fake.next_id += 1

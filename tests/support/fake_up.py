@@ -12,6 +12,7 @@ The script is one JSON object; ``Scripted`` in ``scripted.py`` writes it. Its ke
 ``calls``, ``gets``, ``reads``, ``completes``   steps per tool, prompt, URI and argument name
 ``onStart``, ``onEof``     steps before anything is read, and once stdin has ended (default: exit)
 ``starts``                 overrides of the script for the first, second, ... start; the last one stays
+``acknowledges``           what listen streams may ask for, as a filter; without it everything
 ``lock``                   once ``server/discover`` was answered, ``initialize`` is refused
 ``ignoreCancelled``        a cancelled request is answered all the same
 ``signals``                steps per name of a signal that is caught; an empty list ignores it
@@ -78,6 +79,7 @@ class Request:
         self.params = frame.get("params") or {}
         self.modern = modern
         self.token = (self.params.get("_meta") or {}).get("progressToken")
+        self.filter = {}  # of a listen stream: what it is told of
         self.cancelled = False
         self.progress = 0
 
@@ -129,7 +131,8 @@ class Fake:
         self.released = set()
         self.next_id = 0
         self.requests = {}  # id as JSON -> Request in flight
-        self.listening = {}  # id as JSON -> Request of a listen stream
+        self.listening = {}  # id as JSON -> Request of a listen stream, with the filter that was agreed to
+        self.subscribed = set()  # URIs that a legacy client subscribed to
         self.used = {}  # (kind, name) -> how often it was asked for
         self.discovered = False
         self.ready = False  # whether stdin is read
@@ -350,8 +353,21 @@ class Fake:
 
     def listen(self, request):
         self.listening[json.dumps(request.id)] = request
-        params = {"notifications": request.params["notifications"], "_meta": {META + "subscriptionId": request.id}}
+        asked, granted = request.params["notifications"], self.script.get("acknowledges")
+        request.filter = asked if granted is None else {name: asked[name] for name in granted if name in asked}
+        if "resourceSubscriptions" in (granted or {}) and "resourceSubscriptions" in request.filter:
+            uris = request.filter["resourceSubscriptions"]
+            request.filter["resourceSubscriptions"] = [uri for uri in uris if uri in granted["resourceSubscriptions"]]
+        params = {"notifications": request.filter, "_meta": {META + "subscriptionId": request.id}}
         self.notify("notifications/subscriptions/acknowledged", params)
+
+    def subscribe(self, request):
+        self.subscribed.add(request.params["uri"])
+        return {}
+
+    def unsubscribe(self, request):
+        self.subscribed.discard(request.params["uri"])
+        return {}
 
     # -- what goes out
 
@@ -400,8 +416,8 @@ DEFAULTS = {
     "server/discover": Fake.discover,
     "ping": lambda fake, request: {},
     "logging/setLevel": lambda fake, request: {},
-    "resources/subscribe": lambda fake, request: {},
-    "resources/unsubscribe": lambda fake, request: {},
+    "resources/subscribe": Fake.subscribe,
+    "resources/unsubscribe": Fake.unsubscribe,
     "subscriptions/listen": Fake.listen,
     "tools/call": Fake.call,
     "prompts/get": Fake.get,
