@@ -15,6 +15,7 @@ _VERSIONS = _SITE + "2026-07-28/basic/versioning"
 _DISCOVER = _SITE + "2026-07-28/server/discover"
 _STDIO = _SITE + "2026-07-28/basic/transports/stdio"
 _HTTP = _SITE + "2026-07-28/basic/transports/streamable-http"
+_CHANGES = _SITE + "2026-07-28/basic/patterns/subscriptions"
 _OVER_HTTP = "what the row says of HTTP is tested with the HTTP transports"
 
 
@@ -69,5 +70,7 @@ LEDGER: dict[str, Row] = {
     "LV-38": Row("mcpx ends soon after its stdin does.", _STDIO, "listen streams are ended with subscriptions"),
     "LV-39": Row("An upstream is stopped step by step, with its whole group.", _STDIO),
     "LV-40": Row("An upstream that exits is started again.", _STDIO, "listen streams come back with subscriptions"),
+    "SUB-15": Row("Upstreams are listened to for the union of what hosts want, and again whenever that ends.", _CHANGES),
+    "SUB-17": Row("Only initialized, cancelled and what a legacy revision defines go upstream.", _CHANGES),
     "SUB-18": Row("A notification never gets a response.", _BASICS, _OVER_HTTP),
 }

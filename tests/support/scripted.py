@@ -27,6 +27,13 @@ PROMPT = {"name": "greet", "description": "A greeting", "arguments": [{"name": "
 RESOURCE = {"uri": "file:///notes.txt", "name": "notes", "mimeType": "text/plain"}
 TEMPLATE = {"uriTemplate": "file:///logs/{day}.txt", "name": "logs", "mimeType": "text/plain"}
 
+# What a server declares that tells of every change.
+TELLS_ALL = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+}
+
 # What a host may ask an upstream that is called "one", and has these items and completions.
 EVERY_REQUEST: list[tuple[str, dict[str, Any]]] = [
     ("tools/list", {}),
