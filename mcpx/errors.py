@@ -84,11 +84,12 @@ class UnknownItem(McpxError):
 class UpstreamError(McpxError):
     """Something befell a server. On the wire: ``-32603`` with ``data: {server, reason}``.
 
-    ``reason`` is a full sentence for a person: what happened and, where there is something to do, what to do.
+    ``reason`` is a full sentence for a person: what happened and, where there is something to do, what to do. It may
+    begin with the server's name, where that is an address.
     """
 
     def __init__(self, server: str, reason: str) -> None:
-        super().__init__(f"{server}: {reason}")
+        super().__init__(reason if reason.startswith(f"{server} ") else f"{server}: {reason}")
         self.server = server
         self.reason = reason
 

@@ -37,6 +37,12 @@ _TLS_ALERT = b"\x15\x03"  # how a server that speaks TLS answers what is none, R
 
 _SWITCHING = 101
 
+# What an HTTP server refuses with that has no WebSocket at a path, beside 404.
+_NO_WEBSOCKET = frozenset({400, 405, 406, 415, 501})
+_SPEAKS_HTTP = (
+    "There may be no WebSocket at this URL; that of a server which speaks HTTP begins with http:// or https://."
+)
+
 
 class Opening(NamedTuple):
     """Whom a request is for and what it says of who asks."""
@@ -145,6 +151,6 @@ def _why_status(status: int) -> str:
     if 300 <= status < 400:
         said = f"The server redirects elsewhere, with HTTP status {said_status(status)}, which mcpx does not follow:"
         return f"{said} give it the address that is meant."
-    advice = ADVICE.get(status)
+    advice = _SPEAKS_HTTP if status in _NO_WEBSOCKET else ADVICE.get(status)
     said = f"The server refused the WebSocket handshake with HTTP status {said_status(status)}."
     return f"{said} {advice}" if advice else said

@@ -15,7 +15,8 @@ MAX_SAID = 200  # characters shown of what a server says
 
 # What to do about a refusal, by its HTTP status.
 ADVICE: dict[int, str] = {
-    401: 'Give it a token in the configuration: "headers": {"Authorization": "Bearer ..."}.',
+    401: 'Give it a token: "headers": {"Authorization": "Bearer ..."} in the configuration, '
+    'or --header "Authorization: Bearer ..." beside a URL on the command line.',
     403: 'It may want another token in "headers", or no client at this place.',
     404: "Is the path of the URL right?",
     407: "It is a proxy that wants to know who asks: put user and password into the proxy's address.",

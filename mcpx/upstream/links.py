@@ -101,7 +101,13 @@ class Link(NamedTuple):
 
 
 class NoSseServer(UpstreamStartError):
-    """There is a server, but none of HTTP+SSE."""
+    """There is a server, but none of HTTP+SSE. ``status`` is that of its answer to being asked for the stream, where
+    that is what is wrong.
+    """
+
+    def __init__(self, server: str, reason: str, status: int | None) -> None:
+        super().__init__(server, reason)
+        self.status = status
 
 
 @asynccontextmanager
@@ -217,7 +223,7 @@ async def _open_sse(server: ServerSettings, surroundings: Surroundings, deadline
             client = await stack.enter_async_context(surroundings.http.lease(server.url, server.headers))
             channel = await stack.enter_async_context(open_sse_channel(server.name, client, server.limits, deadline))
         except NoEventStream as error:
-            raise NoSseServer(server.name, str(error)) from None
+            raise NoSseServer(server.name, str(error), error.status) from None
         except ConnectError as error:
             raise UpstreamStartError(server.name, str(error)) from None
 

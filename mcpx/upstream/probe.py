@@ -187,14 +187,11 @@ class Opener:
         if isinstance(answer, Raw):
             return self._complete_handshake(answer)
         if not self._plan.modern:
-            raise self._refused(answer, f"The server refused initialize: {_say(answer)}.")
+            raise self._refused(answer, _nothing_here(answer) or f"The server refused initialize: {_say(answer)}.")
         # Refused with whatever error: only a modern server does that, and one that names its versions says so itself.
         verdict = await self._discover(LATEST_MODERN)
         if isinstance(verdict, _Refused):
-            raise self._refused(
-                answer,
-                f"The server refused both initialize ({_say(answer)}) and server/discover ({_say(verdict.error)}).",
-            )
+            raise self._refused_both("initialize", answer, "server/discover", verdict.error)
         return await self._judge_alone(verdict)
 
     async def _race(self, probe: _Probe) -> Agreement:
@@ -213,10 +210,7 @@ class Opener:
             return msgspec.structs.replace(agreement, remember=msgspec.structs.replace(agreement.remember, era=era))
         verdict = _read_probe(probe_answer if probe_answer is not None else await _answer(probe))
         if isinstance(verdict, _Refused):
-            raise self._refused(
-                answer,
-                f"The server refused both server/discover ({_say(verdict.error)}) and initialize ({_say(answer)}).",
-            )
+            raise self._refused_both("server/discover", verdict.error, "initialize", answer)
         if newest_common(verdict.versions, self._plan.modern) is None:
             raise self._nothing_in_common(verdict.versions)
         return await self._judge_alone(verdict)
@@ -236,7 +230,7 @@ class Opener:
                     f"The server refused server/discover ({_say(verdict.error)}), so it is of the legacy era, which "
                     f'"protocol": "{self._plan.preference}" rules out.'
                 )
-            return await self._open_legacy(self._plan.legacy[0], sure=verdict.is_sure)
+            return await self._open_legacy(self._plan.legacy[0], verdict)
         modern = newest_common(verdict.versions, self._plan.modern)
         if modern is not None:
             return await self._open_modern(modern, verdict)
@@ -255,12 +249,15 @@ class Opener:
         form = ModernForm(version, self._client_info, tell=self._tell, passthrough=self._passthrough)
         return Agreement(form, identity, _memory("modern", version, identity))
 
-    async def _open_legacy(self, offered: str, *, sure: bool = True) -> Agreement:
+    async def _open_legacy(self, offered: str, refused: _Refused | None = None) -> Agreement:
+        """``refused`` is how the server answered the probe, where it named no versions."""
         answer = await self._initialize(offered)
         if not isinstance(answer, Raw):
-            raise self._refused(answer, f"The server refused both server/discover and initialize ({_say(answer)}).")
+            if refused is None:
+                raise self._refused(answer, f"The server names {offered}, but refused initialize: {_say(answer)}.")
+            raise self._refused_both("server/discover", refused.error, "initialize", answer)
         agreement = self._complete_handshake(answer)
-        if sure:
+        if refused is None or refused.is_sure:
             return agreement
         return msgspec.structs.replace(agreement, remember=msgspec.structs.replace(agreement.remember, era=None))
 
@@ -299,6 +296,18 @@ class Opener:
         if isinstance(answer, UpstreamUnanswered) and answer.status in NOT_STREAMABLE:
             return NotStreamable(failed)
         return failed
+
+    def _refused_both(
+        self, first: str, error: RpcError | UpstreamUnanswered, second: str, other: RpcError | UpstreamUnanswered
+    ) -> UpstreamStartError | NotStreamable:
+        said, also = _say(error), _say(other)
+        initialize = error if first == "initialize" else other
+        reason = f"The server refused both {first} ({said}) and {second} ({also})."
+        if isinstance(error, UpstreamUnanswered) and (nothing := _nothing_here(other)) is not None:
+            reason = nothing
+        elif said == also:
+            reason = f"The server refused both {first} and {second} ({said})."
+        return self._refused(initialize, reason)
 
     def _nothing_in_common(self, versions: list[str]) -> UpstreamStartError:
         allowed = self._plan.modern + self._plan.legacy
@@ -378,6 +387,14 @@ def _memory(era: Literal["legacy", "modern"], revision: str, identity: Identity)
         dict(identity.capabilities),
         identity.instructions,
     )
+
+
+def _nothing_here(answer: RpcError | UpstreamUnanswered) -> str | None:
+    """What to say of a server whose HTTP answers have nothing of MCP in them."""
+    if isinstance(answer, RpcError) or answer.status is None:
+        return None
+    ask = "" if answer.reason.endswith("?") else " Is the URL right?"
+    return f"There seems to be no MCP server at this URL. {answer.reason}{ask}"
 
 
 def _say(error: RpcError | UpstreamUnanswered) -> str:

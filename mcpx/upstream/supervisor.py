@@ -200,9 +200,8 @@ class Supervisor:
     def _not_yet(self, instance: Instance) -> UpstreamStartError:
         assert instance.last_error is not None
         wait = max(instance.retry_at - trio.current_time(), 0.0)
-        return UpstreamStartError(
-            self.name, f"Not running; it is started again in {wait:.0f} s. {instance.last_error.reason}"
-        )
+        how = "running; it is started" if self.server.url is None else "connected; it is tried"
+        return UpstreamStartError(self.name, f"Not {how} again in {wait:.0f} s. {instance.last_error.reason}")
 
     async def _start(self, key: Key, asker: Asker) -> Instance:
         """Make room for one more instance and begin its life."""
@@ -390,7 +389,8 @@ class Supervisor:
             random.random(),
         )
         instance.retry_at = trio.current_time() + delay
-        log.error("[%s] %s (next start %s)", self.name, error.reason, f"in {delay:.1f} s" if delay else "at once")
+        what = "start" if self.server.url is None else "try"
+        log.error("[%s] %s (next %s %s)", self.name, error.reason, what, f"in {delay:.1f} s" if delay else "at once")
         self._interrupt(instance)
         self._move(instance, "backing off")
 

@@ -11,7 +11,7 @@ import trio
 
 from mcpx.errors import UpstreamGone, UpstreamStartError, UpstreamUnanswered
 from mcpx.upstream.links import Builtins, NoSseServer, Surroundings, is_http, open_link, open_surroundings
-from mcpx.upstream.probe import Agreement, DiedOnProbe, NotStreamable, Opener, plan
+from mcpx.upstream.probe import NO_VERDICT, Agreement, DiedOnProbe, NotStreamable, Opener, plan
 from mcpx.upstream.session import Session
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ log = logging.getLogger("mcpx.upstream")
 # How long a probe over HTTP is alone before ``initialize`` follows it. Every server of HTTP answers a request that it
 # does not know, at once but for a cold start and what lies between; silence is a fault, and the patience for it short.
 HTTP_SILENCE = 10.0
+
+NO_SSE_HERE = (
+    'The configuration says "type": "sse", which is HTTP+SSE and mostly at /sse; for Streamable HTTP leave it out.'
+)
 
 
 @asynccontextmanager
@@ -76,12 +80,13 @@ async def open_session(
             try:
                 link = await stack.enter_async_context(open_link(server, surroundings, deadline, sse=sse))
             except NoSseServer as error:
+                nothing_there = error.status is not None and error.status not in NO_VERDICT
                 if refused is not None:
-                    raise UpstreamStartError(
-                        server.name, f"{refused.reason} Nor is it one of HTTP+SSE: {error.reason}"
-                    ) from None
+                    also = "" if nothing_there else f" Tried as one of HTTP+SSE: {error.reason}"
+                    raise UpstreamStartError(server.name, f"{refused.reason}{also}") from None
                 if not either:
-                    raise
+                    hint = f" {NO_SSE_HERE}" if nothing_there else ""
+                    raise UpstreamStartError(server.name, f"{error.reason}{hint}") from None
                 memory.forget()  # it was one
                 sse = False
                 opening_plan = plan(server.protocol, memory.value, delay)

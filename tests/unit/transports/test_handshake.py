@@ -91,14 +91,21 @@ def test_a_refusal_is_seen_by_its_first_line(head: bytes, refused: bool) -> None
         (
             b"HTTP/1.1 401 \r\n",
             None,
-            "The server refused the WebSocket handshake with HTTP status 401 (Unauthorized). Give it a token in the "
-            'configuration: "headers": {"Authorization": "Bearer ..."}.',
+            "The server refused the WebSocket handshake with HTTP status 401 (Unauthorized). Give it a token: "
+            '"headers": {"Authorization": "Bearer ..."} in the configuration, '
+            'or --header "Authorization: Bearer ..." beside a URL on the command line.',
         ),
         (
             b"HTTP/1.1 404 ",
             None,
             "The server refused the WebSocket handshake with HTTP status 404 (Not Found). "
             "Is the path of the URL right?",
+        ),
+        (
+            b"HTTP/1.1 405 ",
+            None,
+            "The server refused the WebSocket handshake with HTTP status 405 (Method Not Allowed). There may be no "
+            "WebSocket at this URL; that of a server which speaks HTTP begins with http:// or https://.",
         ),
         (b"HTTP/1.1 599 ", None, "The server refused the WebSocket handshake with HTTP status 599."),
         (

@@ -139,7 +139,7 @@ async def test_one_that_comes_late_is_found() -> None:
         async with supervised(f"unix://{path}") as supervisor:
             with pytest.raises(UpstreamStartError, match=f"There is no socket {path}"):
                 await supervisor.lease(ASKER)
-            with pytest.raises(UpstreamStartError, match=f"Not running; it is started again in .* {path}"):
+            with pytest.raises(UpstreamStartError, match=f"Not connected; it is tried again in .* {path}"):
                 await supervisor.lease(ASKER)
             async with trio.open_nursery() as nursery, open_unix_listener(str(path)) as listener:
                 await nursery.start(trio.serve_listeners, Port(legacy).attend, [listener])
@@ -203,7 +203,7 @@ async def test_failed_connections_back_off_like_processes(caplog: pytest.LogCapt
             while instance.failures < 3:
                 await supervisor._news.wait()
             assert instance.restarts == 2
-    assert all("next start in 0.1 s" in message for message in caplog.messages[1:])
+    assert all("next try in 0.1 s" in message for message in caplog.messages[1:])
 
 
 async def test_leaving_closes_the_connection() -> None:

@@ -263,9 +263,31 @@ async def test_it_is_remembered_too(tmp_path: Path) -> None:
 async def test_a_url_with_nothing_of_mcp_behind_it() -> None:
     async with serving(refusing(404, "Not here")) as up:
         said = await why_not(up.url)
-        assert "HTTP status 404 (Not Found). It says: Not here. Is the path of the URL right?" in said
-        assert "Nor is it one of HTTP+SSE" in said
+        assert said == (
+            "There seems to be no MCP server at this URL. The server refused the request with HTTP status 404 "
+            "(Not Found). It says: Not here. Is the path of the URL right?"
+        )
         assert up.kinds == ["server/discover", "initialize", "GET"]
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy", LATEST_LEGACY])
+@pytest.mark.parametrize("status", [501, 405])
+async def test_a_web_server_of_another_kind(status: int, protocol: str) -> None:
+    """It is said once, and asked whether the URL is right."""
+    async with serving(refusing(status)) as up:
+        said = await why_not(up.url, protocol=protocol)
+        assert said.count(f"HTTP status {status}") == 1
+        assert said.startswith("There seems to be no MCP server at this URL. ")
+        assert said.endswith("Is the URL right?")
+        assert ("GET" in up.kinds) is (status == 405)
+
+
+async def test_streamable_http_where_http_with_events_was_configured() -> None:
+    async with serving(refusing(405)) as up:
+        said = await why_not(up.url, transport="sse")
+        assert said.endswith("for Streamable HTTP leave it out.")
+        assert said.count("405") == 1
+        assert up.kinds == ["GET"]
 
 
 @pytest.mark.parametrize(
