@@ -106,12 +106,16 @@ class LegacySession:
         """Wait while a session is being opened: what comes too early would be refused."""
         with trio.move_on_after(READY_LIMIT):
             await self._ready.wait()
-        if self._renewing is not None:
-            await self._renewing.wait()
-        listening = self.listening
-        with trio.move_on_after(LISTEN_LIMIT):
-            await listening.wait()
-        listening.set()  # nothing waits for it a second time
+        listening: trio.Event | None = None
+        # Whatever was waited for, the session may be opened anew meanwhile, and what is said then is in none at all.
+        while self._renewing is not None or listening is not self.listening:
+            if self._renewing is not None:
+                await self._renewing.wait()
+                continue
+            listening = self.listening
+            with trio.move_on_after(LISTEN_LIMIT):
+                await listening.wait()
+            listening.set()  # nothing waits for it a second time
 
     async def renew(self, generation: int) -> bool:
         """Open the session anew, unless that has been done since ``generation``; whether there is one now.

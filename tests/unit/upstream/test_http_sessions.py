@@ -48,6 +48,34 @@ async def test_it_is_opened_anew_once_for_all_who_wait() -> None:
         assert not session.connection.closed.is_set()
 
 
+async def test_whoever_waits_for_its_stream_is_not_let_through_while_it_is_opened_anew() -> None:
+    """What is said then would be said in no session at all."""
+    opened, told = 0, trio.Event()
+
+    async def initialize(asked: Asked, reply: Reply) -> None:
+        nonlocal opened
+        opened += 1
+        if opened == 2:
+            await told.wait()
+        script.known.add(f"s{opened}")
+        await reply.result(initialized(), {"Mcp-Session-Id": f"s{opened}"})
+
+    async def silent(asked: Asked, reply: Reply) -> None:
+        await reply.hang()
+
+    script = legacy(initialize=initialize, GET=silent)
+    async with serving(script) as up, session_at(up.url) as session, trio.open_nursery() as nursery:
+        nursery.start_soon(session.ask, "tools/list", {}, ASKER)
+        await up.got("GET")
+        channel: Any = session.connection._channel
+        nursery.start_soon(channel.session.renew, 1)
+        await up.got("initialize", 2)
+        with trio.move_on_after(3 * LISTEN_LIMIT):
+            raise AssertionError(await up.got("tools/list"))
+        told.set()
+        assert (await up.got("tools/list")).headers["mcp-session-id"] == "s2"
+
+
 def says(status: int, message: str) -> Any:
     async def refuse(asked: Asked, reply: Reply) -> None:
         if asked.headers["mcp-session-id"] == "s1":
