@@ -89,7 +89,7 @@ class UpstreamError(McpxError):
     """
 
     def __init__(self, server: str, reason: str) -> None:
-        super().__init__(reason if reason.startswith(f"{server} ") else f"{server}: {reason}")
+        super().__init__(reason if reason.startswith((f"{server} ", f"{server}:")) else f"{server}: {reason}")
         self.server = server
         self.reason = reason
 

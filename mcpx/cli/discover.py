@@ -29,11 +29,18 @@ MAX_WIDTH = 120
 MAX_LINES = 8  # of one value; some servers have pages of instructions
 
 
-def discover(target: str | None, command: Sequence[str] | None, config: str | None, as_json: bool, level: Level) -> int:
-    """Start one server, print what it is like, and return the exit status."""
+def discover(
+    target: str | None,
+    command: Sequence[str] | None,
+    config: str | None,
+    headers: Sequence[str],
+    as_json: bool,
+    level: Level,
+) -> int:
+    """Start one server, or connect to it, print what it is like, and return the exit status."""
     if target is None and command is None:
         raise ConfigError(['name a configured server or a URL, or give a command behind "--"'])
-    settings = choose(target, command, config).settings
+    settings = choose(target, command, config, headers=headers).settings
     with log_to_stderr(level, secrets=secrets_of(settings.servers), silent=silent(level)) as lines:
         return run_logged(discover_one, settings, BUILTINS, as_json, lines.put, lines=lines)
 

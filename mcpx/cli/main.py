@@ -79,6 +79,13 @@ LogFormat = Annotated[
     Literal["text", "json"],
     Parameter(env_var="MCPX_LOG_FORMAT", converter=_word("text"), help="Lines of text, or one JSON object a line."),
 ]
+Header = Annotated[
+    list[str] | None,
+    Parameter(
+        negative="",
+        help='For a URL: an HTTP header "Name: value"; ${VAR} in it is expanded. Can be given more than once.',
+    ),
+]
 Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
 
 
@@ -89,6 +96,7 @@ Examples:
   mcpx serve                        all servers; tools are named SERVER__TOOL
   mcpx serve github                 one server; tools have their own names
   mcpx serve -- uvx some-server     a server given on the spot, likewise
+  mcpx serve https://HOST/mcp       one that runs already, likewise
   mcpx serve --passthrough github   all; those of "github" have their own names
   mcpx serve --socket /run/mcp.sock for any number of hosts, on a Unix socket
   mcpx serve --http 127.0.0.1:8000  likewise by HTTP; /mcp is the URL for hosts""",
@@ -102,6 +110,7 @@ def serve(
         list[str] | None,
         Parameter(negative="", help="Show this server's tools under their own names; can be given more than once."),
     ] = None,
+    header: Header = None,
     socket: Annotated[
         str | None,
         Parameter(help="Serve any number of hosts on a Unix socket at this path, instead of one on stdin and stdout."),
@@ -139,7 +148,7 @@ def serve(
     from mcpx.cli.serve import serve as run
 
     options = HttpOptions(http, token_file, allow_host or (), allow_origin or (), cert, key)
-    return run(target, command, config, passthrough or [], socket, options, log_level, log_format)
+    return run(target, command, config, passthrough or [], header or [], socket, options, log_level, log_format)
 
 
 @app.command(
@@ -170,7 +179,8 @@ def check(
     help_epilogue="""\
 Examples:
   mcpx discover github
-  mcpx discover wss://example.com/mcp
+  mcpx discover https://example.com/mcp
+  mcpx discover https://HOST/mcp --header 'X-Key: ${KEY}'
   mcpx discover -- npx -y @modelcontextprotocol/server-everything""",
 )
 def discover(
@@ -178,14 +188,15 @@ def discover(
     /,
     *,
     config: Config = None,
+    header: Header = None,
     json: Json = False,
     log_level: QuietLogLevel = "warning",
     command: Command = None,
 ) -> int:
-    """Start one server and say which era, revisions and capabilities it has, and who it is."""
+    """Start one server, or connect to one at a URL, and say which era, revisions and capabilities it has."""
     from mcpx.cli.discover import discover as run
 
-    return run(target, command, config, json, log_level)
+    return run(target, command, config, header or [], json, log_level)
 
 
 @app.command(

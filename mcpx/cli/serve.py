@@ -34,6 +34,7 @@ def serve(
     command: Sequence[str] | None,
     config: str | None,
     passthrough: Sequence[str],
+    headers: Sequence[str],
     socket: str | None,
     http: HttpOptions,
     level: Level,
@@ -47,7 +48,7 @@ def serve(
     if socket == "":
         raise ConfigError(["--socket needs a path"])
     plan = plan_http(http, os.environ)
-    chosen = choose(target, command, config, passthrough)
+    chosen = choose(target, command, config, passthrough, headers)
     settings = chosen.settings
     secrets = secrets_of(settings.servers)
     if plan is not None:

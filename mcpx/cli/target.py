@@ -10,8 +10,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mcpx.config import load
+from mcpx.config.document import Object
 from mcpx.config.locate import candidates, state_folder
 from mcpx.config.report import Place, Report
+from mcpx.config.servers import check_headers
+from mcpx.config.values import STREAMS
+from mcpx.config.values import headers as check_values
 from mcpx.config.values import url as check_url
 from mcpx.errors import ConfigError
 from mcpx.settings import Limits, ServerSettings, Settings
@@ -40,22 +44,30 @@ def sought() -> str:
 
 
 def choose(
-    target: str | None, command: Sequence[str] | None, config: str | None, passthrough: Sequence[str] = ()
+    target: str | None,
+    command: Sequence[str] | None,
+    config: str | None,
+    passthrough: Sequence[str] = (),
+    headers: Sequence[str] = (),
 ) -> Chosen:
     """Settings for a command line.
 
     A ``command`` or a URL is one server given on the spot: no file is searched for, and one named by ``config`` gives
-    its limits only. A name is one server of the configuration. Each of them is passed through. Without a target it is
-    the whole configuration, with the servers in ``passthrough`` passed through.
+    its limits only. ``headers`` (``Name: value``) are for a URL; variables in them are expanded. A name is one server
+    of the configuration. Each of them is passed through. Without a target it is the whole configuration, with the
+    servers in ``passthrough`` passed through.
 
     Raises ``ConfigError`` for what does not fit together, and as ``load`` does.
     """
-    if command is not None or (target is not None and "://" in target):
+    has_url = target is not None and "://" in target
+    if headers and not has_url:
+        raise ConfigError(["--header is for a server that is given by its URL"])
+    if command is not None or has_url:
         if target is not None and command is not None:
             raise ConfigError([f'either "{target}" or a command behind "--", not both'])
         if passthrough:
             raise ConfigError(["--passthrough is for the servers of a configuration"])
-        server = _from_command(command) if command is not None else _from_url(target or "")
+        server = _from_command(command) if command is not None else _from_url(target or "", headers)
         return _on_the_spot(server, config)
     loaded = load_configuration(config)
     if target is None:
@@ -86,13 +98,35 @@ def _from_command(command: Sequence[str]) -> ServerSettings:
     return ServerSettings(name=Path(program).name, command=program, args=tuple(args), inherit_env=True)
 
 
-def _from_url(url: str) -> ServerSettings:
+def _from_url(url: str, given: Sequence[str]) -> ServerSettings:
     report = Report("the command line")
     check_url(Place(report, key="TARGET"), url, {})
+    headers = _headers(Place(report, key="--header"), url, given) if not report.problems else {}
     if report.problems:
         raise ConfigError(report.problems)
     parts = urlsplit(url)
-    return ServerSettings(name=parts.hostname or Path(parts.path).stem or "server", url=url)
+    # As messages about it show the address, so that they need not name it twice.
+    name = parts.netloc.rpartition("@")[2].lower() or Path(parts.path).stem or "server"
+    return ServerSettings(name=name, url=url, headers=headers)
+
+
+def _headers(place: Place, url: str, given: Sequence[str]) -> dict[str, str]:
+    """The headers of a command line, each ``Name: value``. Nothing of them is shown but a name."""
+    said = Object()
+    for one in given:
+        name, colon, value = one.partition(":")
+        if not colon or not name.strip():
+            place.problem('needs "Name: value", such as "Authorization: Bearer ${TOKEN}"')
+        elif name.strip().lower() in {other.lower() for other in said}:
+            place.problem(f"{name.strip()} is given twice")
+        else:
+            said[name.strip()] = value.strip()
+    headers = check_values(place, said, os.environ) or {}
+    scheme = urlsplit(url).scheme
+    if headers and scheme in STREAMS:
+        place.problem(f"a {scheme}:// URL has no room for headers")
+    check_headers(place, scheme, headers)
+    return headers
 
 
 def names_of(loaded: Loaded, names: Sequence[str]) -> frozenset[str]:

@@ -111,7 +111,7 @@ def _transport(place: Place, entry: Object, found: dict[str, Any], *, expanded: 
             valid = " or ".join(f"{name}://" for name in values.SCHEMES[transport])
             place.within("url").problem(f'{scheme}:// does not go with {key} "{found[key]}"; valid is {valid}')
     if "headers" in entry and "url" in found and expanded:
-        _check_headers(place.within("headers"), found["url"].partition(":")[0].lower(), found.get("headers", {}))
+        check_headers(place.within("headers"), found["url"].partition(":")[0].lower(), found.get("headers", {}))
     if len(has) == 1:
         for idle in _PROCESS_KEYS if has == ["url"] else _URL_KEYS:
             if idle in entry:
@@ -119,8 +119,8 @@ def _transport(place: Place, entry: Object, found: dict[str, Any], *, expanded: 
     return transport
 
 
-def _check_headers(place: Place, scheme: str, headers: Mapping[str, str]) -> None:
-    """Whether the headers go with the URL."""
+def check_headers(place: Place, scheme: str, headers: Mapping[str, str]) -> None:
+    """Say of each header at the place that does not go with a URL of that scheme why not."""
     if scheme in values.STREAMS:
         place.warning(f"has no effect with a {scheme}:// URL")
     for name in headers:

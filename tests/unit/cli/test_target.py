@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcpx.cli.target import Chosen, choose
+from mcpx.config import secrets_of
 from mcpx.errors import ConfigError
 from mcpx.settings import Limits, ServerSettings, Settings
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+LINE = "the command line: --header: "
 LIMITS = Limits(probe_delay=0.25)
 
 
@@ -77,7 +79,8 @@ def test_a_named_file_gives_a_command_its_limits(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "name"), [("unix:///run/mcp.sock", "mcp"), ("tcp://127.0.0.1:7000", "127.0.0.1"), ("tcp://[::1]:7", "::1")]
+    ("url", "name"),
+    [("unix:///run/mcp.sock", "mcp"), ("tcp://127.0.0.1:7000", "127.0.0.1:7000"), ("tcp://[::1]:7", "[::1]:7")],
 )
 def test_an_address_on_the_spot_has_a_name(folder: Path, url: str, name: str) -> None:
     assert choose(url, None, None).settings.servers == (ServerSettings(name=name, url=url, passthrough=True),)
@@ -87,6 +90,50 @@ def test_a_url_is_a_server_passed_through(folder: Path) -> None:
     expected = ServerSettings(name="example.com", url="https://example.com/mcp", passthrough=True)
     chosen = choose("https://example.com/mcp", None, None)
     assert chosen.settings == settings(folder, expected, limits=Limits(), source=None)
+
+
+def test_the_name_shows_nothing_secret(folder: Path) -> None:
+    [server] = choose("https://user:word@Example.com:8443/mcp?key=x", None, None).settings.servers
+    assert server.name == "example.com:8443"
+
+
+def test_a_url_has_headers_whose_variables_are_expanded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "s3cret-t0ken")
+    given = ["Authorization: Bearer ${TOKEN}", "X-Team:blue"]
+    settings = choose("https://example.com/mcp", None, None, headers=given).settings
+    [server] = settings.servers
+    assert server.headers == {"Authorization": "Bearer s3cret-t0ken", "X-Team": "blue"}
+    assert "s3cret-t0ken" in secrets_of(settings.servers)
+
+
+@pytest.mark.parametrize(
+    ("target", "command", "headers", "problems"),
+    [
+        ("a", None, ["X: s3cret"], ["--header is for a server that is given by its URL"]),
+        (None, None, ["X: s3cret"], ["--header is for a server that is given by its URL"]),
+        (None, ("x",), ["X: s3cret"], ["--header is for a server that is given by its URL"]),
+        ("tcp://h:1", None, ["X: s3cret"], [f"{LINE}a tcp:// URL has no room for headers"]),
+        ("http://h/", None, ["s3cret"], [f'{LINE}needs "Name: value", such as "Authorization: Bearer ${{TOKEN}}"']),
+        ("http://h/", None, ["X: s3cret", "x: s3cret"], [f"{LINE}x is given twice"]),
+        ("http://h/", None, ["a b: s3cret"], [f'{LINE}"a b": not a valid name of an HTTP header']),
+        (
+            "http://h/",
+            None,
+            ["X: ${MCPX_NONE}", "Accept: */*"],
+            [
+                f"{LINE[:-2]}.X: the environment variable MCPX_NONE is not set, and no default is given "
+                "(${MCPX_NONE:-...})",
+                f"{LINE[:-2]}.Accept: belongs to MCP itself and cannot be set; take it out of the headers",
+            ],
+        ),
+    ],
+)
+def test_headers_that_do_not_fit(
+    folder: Path, target: str | None, command: Sequence[str] | None, headers: list[str], problems: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        choose(target, command, None, headers=headers)
+    assert caught.value.problems == problems
 
 
 @pytest.mark.parametrize(
