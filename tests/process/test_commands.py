@@ -45,7 +45,7 @@ def test_check_says_of_each_server_what_is_wrong(machine: Machine) -> None:
                 "args": ["-c", "echo no licence for hush-hush >&2; exit 3"],
                 "env": {"K": "hush-hush"},
             },
-            "remote": {"url": "https://me:hush-hush@example.com/mcp?key=hush-hush"},
+            "remote": {"url": "https://me:hush-hush@127.0.0.1:1/mcp?key=hush-hush"},
         },
         odd=True,
     )
@@ -60,8 +60,8 @@ def test_check_says_of_each_server_what_is_wrong(machine: Machine) -> None:
     assert by_name["missing"].startswith('  failed  missing: The command "no-such-program" was not found on the PATH')
     assert "exited with status 3" in by_name["ends"]
     assert "no licence for ***" in by_name["ends"]
-    assert by_name["remote"].startswith("  failed  remote (https://***@example.com/mcp?***): ")
-    assert "not served" in by_name["remote"]
+    assert by_name["remote"].startswith("  failed  remote (https://***@127.0.0.1:1/mcp?***): ")
+    assert "127.0.0.1:1 cannot be connected to: Connection refused" in by_name["remote"]
     assert "hush" not in done.stdout
 
 
