@@ -69,7 +69,8 @@ _ANSWERS: dict[str, Any] = {
 def _census() -> tuple[Counter[str], int]:
     """How many objects of each type of mcpx there are, how full its tables of ids; and how many tasks."""
     gc.collect()
-    ours = [one for one in gc.get_objects() if type(one).__module__.startswith("mcpx.")]
+    # Not every type has a text there: what comes out of C may have a descriptor.
+    ours = [one for one in gc.get_objects() if str(type(one).__module__).startswith("mcpx.")]
     found = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in ours)
     found.update({f"in {type(one).__name__}": len(one) for one in ours if isinstance(one, Incoming | Outgoing)})
     return found, trio.lowlevel.current_statistics().tasks_living
