@@ -9,21 +9,21 @@ from __future__ import annotations
 import functools
 import json
 import subprocess
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from mcpx.spec.headers import MCP_SESSION_ID
-from mcpx.spec.meta import PROTOCOL_VERSION
+from mcpx.spec.meta import PROTOCOL_VERSION, SUBSCRIPTION_ID
 from mcpx.spec.revisions import is_modern
 from tests.support.audit import upstream_problems
 from tests.support.http_up import serving
 from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from tests.support.http_up import Asked, Reply
     from tests.support.scripted import Scripted
@@ -39,10 +39,13 @@ class Program:
         self._rest = b""
         self._lines: list[bytes] = []
         self._turn = trio.Lock()
+        self._asked: dict[Any, trio.MemorySendChannel[dict[str, Any]]] = {}  # by id
+        self._put, self.unasked = trio.open_memory_channel[dict[str, Any]](1000)  # what belongs to no request
 
     async def tell(self, message: bytes) -> None:
         assert self._process.stdin is not None
-        await self._process.stdin.send_all(message.replace(b"\n", b"") + b"\n")
+        async with self._turn:
+            await self._process.stdin.send_all(message.replace(b"\n", b"") + b"\n")
 
     async def next(self) -> dict[str, Any] | None:
         """The next message; ``None`` once it has ended."""
@@ -54,15 +57,28 @@ class Program:
             *self._lines, self._rest = (self._rest + data).split(b"\n")
         return json.loads(self._lines.pop(0))
 
+    async def route(self) -> None:
+        """Read to the end, and give each message to the request that it is about."""
+        while (message := await self.next()) is not None:
+            about = message.get("params", {}).get("_meta", {}).get(SUBSCRIPTION_ID)
+            put = self._asked.get(about if "method" in message else message["id"], self._put)
+            put.send_nowait(message)
+
+    @contextmanager
+    def asked(self, id: Any) -> Iterator[trio.MemoryReceiveChannel[dict[str, Any]]]:
+        """What the program says about one request."""
+        self._asked[id], messages = trio.open_memory_channel[dict[str, Any]](1000)
+        try:
+            yield messages
+        finally:
+            del self._asked[id]
+
     async def ask(self, request: bytes) -> dict[str, Any]:
-        """The answer to a request. One is asked at a time: the program answers each at once."""
-        async with self._turn:
+        """The answer to a request, which the program gives at once."""
+        with self.asked(json.loads(request)["id"]) as messages:
             await self.tell(request)
             with trio.fail_after(PATIENCE):
-                answer = await self.next()
-            assert answer is not None, "the upstream has ended"
-            assert answer.get("id") == json.loads(request)["id"]
-            return answer
+                return await messages.receive()
 
     async def end(self) -> None:
         assert self._process.stdin is not None
@@ -75,6 +91,7 @@ class Front:
     """Streamable HTTP, both eras. Calls are answered by events, everything else by JSON."""
 
     path = "/mcp"
+    routed = True  # whether each message has an HTTP answer of its own to go into
 
     def __init__(self, upstream: Scripted, nursery: trio.Nursery) -> None:
         self.programs: dict[str, Program] = {}  # of each session that has not ended
@@ -86,11 +103,17 @@ class Front:
 
     async def start(self) -> Program:
         run = functools.partial(trio.run_process, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        return Program(await self._nursery.start(run, self._upstream.command))
+        program = Program(await self._nursery.start(run, self._upstream.command))
+        if self.routed:
+            self._nursery.start_soon(program.route)
+        return program
 
     async def __call__(self, asked: Asked, reply: Reply) -> None:
         session = asked.headers.get(MCP_SESSION_ID)
-        if asked.method == "GET":
+        if asked.method == "GET" and session in self.programs:
+            await reply.events()
+            await self._relay(self.programs[session].unasked, asked, reply)
+        elif asked.method == "GET":
             await reply.text(405)
         elif asked.method == "DELETE":
             assert session is not None
@@ -120,14 +143,43 @@ class Front:
             await reply.events()
             await reply.event(await program.ask(asked.body))
             await reply.end()
+        elif asked.kind == "subscriptions/listen":
+            await self._listen(program, asked, reply)
         else:
             await reply.json(await program.ask(asked.body))
+
+    async def _listen(self, program: Program, asked: Asked, reply: Reply) -> None:
+        """Say on the stream what is about it, until either side ends it."""
+        number = asked.frame["id"]
+        with program.asked(number) as messages:
+            await program.tell(asked.body)
+            await reply.events()
+            await self._relay(messages, asked, reply)
+        if not reply.done:
+            ended = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+            await program.tell(json.dumps(ended).encode())
+
+    async def _relay(self, messages: trio.MemoryReceiveChannel[dict[str, Any]], asked: Asked, reply: Reply) -> None:
+        """Say each as an event, until an answer or until the client has gone."""
+
+        async def say_all(scope: trio.CancelScope) -> None:
+            async for message in messages:
+                await reply.event(message)
+                if "method" not in message:
+                    await reply.end()
+                    scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say_all, nursery.cancel_scope)
+            await asked.gone.wait()
+            nursery.cancel_scope.cancel()
 
 
 class EventsFront(Front):
     """HTTP+SSE: a process for each stream of events."""
 
     path = "/sse"
+    routed = False
 
     async def __call__(self, asked: Asked, reply: Reply) -> None:
         if asked.method == "GET" and asked.target == self.path:
@@ -136,7 +188,7 @@ class EventsFront(Front):
             await reply.events()
             await reply.event(f"/messages/{name}".encode(), event="endpoint")
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._relay, program, reply)
+                nursery.start_soon(self._say_all, program, reply)
                 await reply.hang()
                 nursery.cancel_scope.cancel()
             await self.programs.pop(name).end()
@@ -146,7 +198,7 @@ class EventsFront(Front):
         else:
             await reply.text(405)
 
-    async def _relay(self, program: Program, reply: Reply) -> None:
+    async def _say_all(self, program: Program, reply: Reply) -> None:
         while (frame := await program.next()) is not None:
             await reply.event(frame)
 
