@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from mcpx.host.service import Service
     from mcpx.transports.http_server import HttpRequest, HttpResponse
 
+NO_GET = (
+    b"A GET or DELETE here is for a session, which a POST of initialize opens and Mcp-Session-Id names. "
+    b"To a host that knows only HTTP+SSE give the URL that ends in /sse.\n"
+)
+
 # A stream to a host that comes back is closed after so long: what is on the way may be about to end it less politely.
 POLL_AFTER = 240.0  # seconds; load balancers end what is older than some minutes, whatever goes through it
 
@@ -180,7 +185,7 @@ class Endpoint:
         """The session that a GET or DELETE names; without one, or from a modern client, there is no such method."""
         version, id = (request.headers.get(name) for name in (MCP_PROTOCOL_VERSION, MCP_SESSION_ID))
         if id is None or (version is not None and is_modern(version)):
-            await response.send(405, b"", {"Allow": "POST"})
+            await response.send(405, NO_GET, {"Allow": "POST", **TEXT_HEADERS})
             return None
         if version is not None and not is_legacy(version):
             await _refuse(response, 400, f"mcpx speaks the protocol versions {', '.join(SUPPORTED)}, not that one")

@@ -25,7 +25,8 @@ async def test_without_a_session_there_is_neither_get_nor_delete() -> None:
                 client.headers | {"mcp-protocol-version": LATEST_MODERN},
             ):
                 sent = await desk.ask(method, b"", headers)
-                assert (sent.status, sent.response.headers) == (405, {"allow": "POST"})
+                assert (sent.status, sent.response.headers["allow"]) == (405, "POST")
+                assert b"give the URL that ends in /sse" in sent.response.body
         sent = await desk.ask("PUT")
         assert (sent.status, sent.response.headers["allow"]) == (405, "POST, GET, DELETE")
         assert desk.endpoint.session_count == 1
