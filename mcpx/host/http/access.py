@@ -33,7 +33,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 def plan_access(
-    address: tuple[str, int], *, token: str | None, hosts: Iterable[str] = (), origins: Iterable[str] = ()
+    address: tuple[str, int], *, token: str | None = None, hosts: Iterable[str] = (), origins: Iterable[str] = ()
 ) -> Access:
     """Who may come in at an address: by its own name, this machine's and those in ``hosts``, and from pages of
     ``origins`` as well.

@@ -43,9 +43,10 @@ def check(request: HttpRequest, access: Access) -> Answer | None:
         )
     origin = request.headers.get("origin")
     if origin is not None and not is_allowed(origin, access):
-        return _refuse(
-            403, f"Forbidden: pages of {_shown(origin)} may not use this server; --allow-origin would let them"
+        hint = (
+            "; --allow-origin would let them" if origin.lower() != "null" else ": any page can have that for its origin"
         )
+        return _refuse(403, f"Forbidden: pages of {_shown(origin)} may not use this server{hint}")
     shared = cors(request, access)
     asked = request.headers.get("access-control-request-method")
     if request.method == "OPTIONS" and origin is not None and asked is not None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
@@ -13,6 +14,7 @@ import trio
 from mcpx.errors import McpxError
 from mcpx.host.ending import SERVER, Ending, open_ending
 from mcpx.host.http import status
+from mcpx.host.http.access import LOOPBACK, is_wildcard, plan_access
 from mcpx.host.http.endpoint import open_endpoint
 from mcpx.host.http.guard import HEALTH, check, cors
 from mcpx.host.http.legacy_sse import MESSAGES, LegacySse
@@ -52,19 +54,22 @@ async def serve_http(
     address: tuple[str, int],
     ending: Ending | None = None,
     *,
-    access: Access,
+    access: Access | None = None,
     tls: ssl.SSLContext | None = None,
     redact: Callable[[str], str] = str,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve hosts by HTTP at a host and port until a signal asks mcpx to end, or ``ending.stop`` is set.
 
-    ``access`` says who may come in (``plan_access``), ``tls`` makes it HTTPS, ``redact`` masks secrets in what status
-    shows of servers. Sets ``service.gateway.exit_plan.end`` by ``exitBudget.server`` as the end begins, and returns
-    with the answers that were owed written, as far as there was time; leaving the gateway is what ends the upstreams.
-    ``ending`` is as for ``serve_stdio``. Raises ``McpxError`` where the address cannot be listened on, or could be
-    reached by others and asks for no token. ``task_status`` is told the URLs of ``/mcp`` when hosts can connect.
+    ``access`` says who may come in (``plan_access``): by default whoever is on this machine, without a token. ``tls``
+    makes it HTTPS, ``redact`` masks secrets in what status shows of servers. Sets ``service.gateway.exit_plan.end`` by
+    ``exitBudget.server`` as the end begins, and returns with the answers that were owed written, as far as there was
+    time; leaving the gateway is what ends the upstreams. ``ending`` is as for ``serve_stdio``. Raises ``McpxError``
+    where the address cannot be listened on, or could be reached by others and asks for no token. ``task_status`` is
+    told the URLs of ``/mcp`` when hosts can connect.
     """
+    if access is None:
+        access = plan_access(address)
     if ending is None:
         async with open_ending() as ending:
             await serve_http(service, address, ending, access=access, tls=tls, redact=redact, task_status=task_status)
@@ -86,7 +91,7 @@ async def serve_http(
                     stop=ending.stop,
                 )
             )
-            for url in urls:
+            for url in urls if not is_wildcard(address[0]) else _named(urls, access):
                 log.info("listening on %s", url)
             task_status.started(urls)
             await ending.stop.wait()
@@ -114,6 +119,16 @@ def _check_private(places: list[tuple[str, int]], access: Access) -> None:
         for host, port in places:
             if not is_loopback(host):
                 raise McpxError(f"Others could use your servers at {host_and_port(host, port)}, so it needs a token.")
+
+
+def _named(urls: list[str], access: Access) -> list[str]:
+    """The same places, which are every address of this machine, as one can use them."""
+    parts = [urlsplit(url) for url in urls]
+    scheme, port = parts[0].scheme, parts[0].port or 0
+    if names := sorted(access.hosts - LOOPBACK):
+        return [f"{scheme}://{host_and_port(name, port)}{MCP}" for name in names]
+    here = f"{scheme}://{host_and_port('127.0.0.1', port)}{MCP}"
+    return [f"every address of this machine, as {here}; --allow-host adds the name that others call it by"]
 
 
 class _Door:
@@ -145,7 +160,6 @@ class _Site:
         self, service: Service, ending: Ending, endpoint: Endpoint, access: Access, redact: Callable[[str], str]
     ) -> None:
         self._service = service
-        self._ending = ending
         self._endpoint = endpoint
         self._access = access
         self._redact = redact
@@ -156,7 +170,7 @@ class _Site:
             "/ws": {"GET": sockets.serve},
             "/v1/protocol": _reading(self._protocol),
             "/v1/status": _reading(self._status),
-            HEALTH: _reading(self._health),
+            HEALTH: _reading(_health),
         }
 
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
@@ -180,16 +194,15 @@ class _Site:
     async def _status(self, request: HttpRequest, response: HttpResponse) -> None:
         await _tell(response, status.status(self._service, self._endpoint.session_count, status.now(), self._redact))
 
-    async def _health(self, request: HttpRequest, response: HttpResponse) -> None:
-        if self._ending.stop.is_set():
-            await _tell(response, {"status": "stopping"}, 503)
-        else:
-            await _tell(response, {"status": "ok"})
-
 
 def _reading(handler: Handler) -> Mapping[str, Handler]:
     return {"GET": handler, "HEAD": handler}
 
 
-async def _tell(response: HttpResponse, data: Any, status: int = 200) -> None:
-    await response.send(status, msgspec.json.format(msgspec.json.encode(data)) + b"\n", _JSON)
+async def _health(request: HttpRequest, response: HttpResponse) -> None:
+    """From the moment that the end begins nobody is let in who could ask."""
+    await _tell(response, {"status": "ok"})
+
+
+async def _tell(response: HttpResponse, data: Any) -> None:
+    await response.send(200, msgspec.json.format(msgspec.json.encode(data)) + b"\n", _JSON)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from mcpx.gateway.gateway import Gateway
+    from mcpx.host.http import Access
     from mcpx.transports.channel import Oversize
 
 MAX_FRAME = 1 << 20
@@ -48,7 +49,7 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """Serve HTTP; on leaving it is stopped, and nothing may be left of it."""
     served = Served(Service(gateway))  # type: ignore[arg-type]
-    access = plan_access(address, token=token)
+    access: Access = how.pop("access", None) or plan_access(address, token=token)
 
     async def serve(*, task_status: trio.TaskStatus[list[str]]) -> None:
         await serve_http(served.service, address, served.ending, access=access, task_status=task_status, **how)

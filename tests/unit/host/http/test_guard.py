@@ -192,5 +192,13 @@ def test_a_page_may_read_that_it_was_refused() -> None:
     assert "Mcp-Session-Id" in answer.headers["Access-Control-Expose-Headers"]
 
 
+@pytest.mark.parametrize(("origin", "promised"), [("http://evil.example", True), ("null", False), ("NULL", False)])
+def test_no_option_is_promised_to_pages_without_an_origin(origin: str, promised: bool) -> None:
+    answer = check(request(origin=origin), OPEN)
+    assert answer is not None
+    assert answer.status == 403
+    assert (b"--allow-origin" in answer.body) is promised
+
+
 def test_who_is_no_page_gets_no_such_headers() -> None:
     assert cors(request(), OPEN) == {}

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import logging
 import socket
+import subprocess
+import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-import h11
 import pytest
 import trio
 
 from mcpx.errors import McpxError
 from mcpx.host.ending import Ending
-from mcpx.host.http import Access, serve_http
+from mcpx.host.http import Access, plan_access, serve_http
 from mcpx.host.service import Service
 from mcpx.settings import Limits
 from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, V2024_11_05
 from mcpx.transports.http_server import server_tls
 from tests.support.certificate import make_certificate
-from tests.support.http_wire import JSON
+from tests.support.http_wire import JSON, wired
 from tests.support.waiting import PATIENCE
 from tests.unit.host.http.serving import serving, sse_host, sse_stream, until, ws_host
 from tests.unit.host.talk import FakeGateway, raw
@@ -197,6 +200,65 @@ async def test_it_says_where_it_listens(caplog: pytest.LogCaptureFixture) -> Non
         assert f"listening on {served.urls[0]}" in caplog.messages
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            (),
+            [
+                "every address of this machine, as {scheme}://127.0.0.1:{port}/mcp; --allow-host adds the name that "
+                "others call it by"
+            ],
+        ),
+        (
+            ("one.example", "127.0.0.1", "fd00::1"),
+            ["{scheme}://one.example:{port}/mcp", "{scheme}://[fd00::1]:{port}/mcp"],
+        ),
+    ],
+)
+async def test_on_every_address_it_names_what_can_be_used(
+    names: tuple[str, ...], said: list[str], scheme: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.INFO)
+    path = make_certificate(tmp_path)
+    tls = server_tls(str(path), str(path)) if scheme == "https" else None
+    access = plan_access(("0.0.0.0", 0), token=TOKEN, hosts=names)
+    async with serving(FakeGateway(), ("0.0.0.0", 0), access=access, tls=tls) as served:
+        expected = {f"listening on {one.format(scheme=scheme, port=served.port)}" for one in said}
+        assert {one for one in caplog.messages if one.startswith("listening")} == expected
+
+
+async def test_a_program_serves_this_machine_with_nothing_but_an_address() -> None:
+    ending = Ending()
+    async with trio.open_nursery() as nursery:
+        serve = partial(serve_http, Service(FakeGateway()), ("127.0.0.1", 0), ending)  # type: ignore[arg-type]
+        [url] = await nursery.start(serve)
+        async with wired(urlsplit(url).port or 0) as wire:
+            assert (await wire.post("/mcp", PING)).json == PONG
+            assert (await wire.post("/mcp", PING, Host="evil.example")).status == 403
+        ending.stop.set()
+
+
+async def test_and_others_with_a_token_only() -> None:
+    with pytest.raises(McpxError, match="needs a token"):
+        await serve_http(Service(FakeGateway()), ("0.0.0.0", 0), Ending())  # type: ignore[arg-type]
+
+
+def test_what_serves_http_is_named_beside_the_others_but_loaded_late() -> None:
+    program = (
+        "import sys\n"
+        "import mcpx.host\n"
+        "heavy = {one for one in sys.modules if one.startswith('mcpx.host.http') or one == 'httptools'}\n"
+        "assert not heavy, heavy\n"
+        "from mcpx.host import *\n"
+        "assert serve_http is mcpx.host.http.serve_http and plan_access and Access\n"
+        "assert not hasattr(mcpx.host, 'serve_carrier_pigeons')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 async def test_ipv6() -> None:
     async with serving(FakeGateway(), ("::1", 0)) as served, served.wired(host="::1") as wire:
         assert served.urls == [f"http://[::1]:{served.port}/mcp"]
@@ -370,14 +432,10 @@ async def test_nobody_can_connect_any_more_once_the_end_begins() -> None:
         assert (await talk.hear())["result"]["content"]
 
 
-async def test_health_says_so_on_a_connection_that_is_left() -> None:
-    """As a balancer sees it whose request is under way as the end begins."""
-    gateway = FakeGateway()
-    async with serving(gateway) as served, served.wired() as wire:
+async def test_a_connection_that_waits_is_closed_as_the_end_begins() -> None:
+    """So that nobody who asks how mcpx is could hear that it stops."""
+    async with serving(FakeGateway()) as served, served.wired() as wire:
+        assert (await wire.ask("GET", "/v1/health")).json == {"status": "ok"}
         served.ending.stop.set()
-        try:
-            reply = await wire.ask("GET", "/v1/health")
-        except (h11.RemoteProtocolError, trio.BrokenResourceError):
-            return
-        assert reply.status == 503
-        assert reply.json == {"status": "stopping"}
+        with trio.fail_after(PATIENCE):
+            await closed(wire.stream)
