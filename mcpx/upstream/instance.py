@@ -72,7 +72,7 @@ class Instance:
             self.since,
             self.restarts,
             self.leases,
-            0 if connection is None else connection.in_flight,
+            0 if self.session is None else self.session.connection.in_flight - self.session.listening.streams,
             None if self.session is None else self.session.revision,
             None if self.last_error is None else self.last_error.reason,
             [] if connection is None else connection.noise,

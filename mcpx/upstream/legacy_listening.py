@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
 
-from mcpx.errors import RpcError, UpstreamError, UpstreamGone, UpstreamUnanswered
+from mcpx.errors import RpcError, UpstreamError, UpstreamUnanswered
 from mcpx.spec.lists import RESOURCE_UPDATED
 from mcpx.upstream.backoff import restart_delay
 from mcpx.upstream.call import Interest
@@ -40,6 +41,7 @@ class LegacyListening(Listening):
     def __init__(self, session: Session, heard: Callable[[News], None]) -> None:
         super().__init__(session, heard)
         self.agreed = Interest(self._lists)
+        self._asking: set[str] = set()  # what is being subscribed to, or unsubscribed from
         self._generation = 0  # counts how often the server has forgotten what it was asked for
         self._lost = False  # and what it said meanwhile is to be made up for
         self._failures = 0  # in a row, of requests that the server did not get
@@ -59,66 +61,78 @@ class LegacyListening(Listening):
         self.poke()
 
     async def _run(self) -> None:
-        while True:
-            goal = self._possible(self._wanted()).uris
-            self.declined &= Interest(uris=goal)  # what nobody wants any more is asked for anew when somebody does
-            coming = goal - self.agreed.uris - self.declined.uris
-            leaving = self.agreed.uris - goal
-            due = self._retry_at <= trio.current_time()
-            if leaving or (coming and due and not self._given_up):
-                await self._ask_all(UNSUBSCRIBE, leaving)
-                await self._ask_all(SUBSCRIBE, coming if due else frozenset())
-                self._on_settled()
-                continue
-            if self._lost and (not coming or self._given_up):
-                self._lost = False
-                self._say(self._wanted())
-            await self._wait(self._retry_at if coming and not self._given_up else float("inf"))
-
-    async def _ask_all(self, method: str, uris: frozenset[str]) -> None:
-        """Subscribe to, or unsubscribe from, each of these; several at once, as a slow server may be far away."""
-        before = self._failures
         limit = trio.CapacityLimiter(AT_ONCE)
         async with trio.open_nursery() as nursery:
-            for uri in sorted(uris):
-                nursery.start_soon(self._ask, method, uri, limit)
-        if method == SUBSCRIBE and self._failures == before:
-            self._failures = 0
-        elif self._failures > before:
-            self._failures = before + 1  # they failed together
-            limits = self._session.limits
+            while True:
+                goal = self._possible(self._wanted()).uris
+                self.declined &= Interest(uris=goal)  # what nobody wants any more is asked for anew when somebody does
+                missing = goal - self.agreed.uris - self.declined.uris
+                leaving = self.agreed.uris - goal - self._asking
+                coming = frozenset[str]() if self._given_up else missing - self._asking
+                later = bool(coming) and self._retry_at > trio.current_time()
+                for ask, uris in ((self._unsubscribe, leaving), (self._subscribe, () if later else coming)):
+                    self._asking.update(uris)
+                    for uri in sorted(uris):
+                        nursery.start_soon(ask, uri, limit)
+                if self._lost and (not missing or self._given_up):
+                    self._lost = False
+                    self._say(self._wanted())
+                await self._wait(self._retry_at if later else float("inf"))
+
+    async def _subscribe(self, uri: str, limit: trio.CapacityLimiter) -> None:
+        one = Interest(uris=frozenset({uri}))
+        async with limit:
+            generation = self._generation
+            try:
+                why = await self._ask(SUBSCRIBE, uri)
+                if self._session.connection.closed.is_set():
+                    pass  # the next session begins with all of them
+                elif why is not None:
+                    self.declined |= one
+                    log.warning("[%s] is not subscribed to for %s: %s", self._session.server, shown({uri}), why)
+                elif generation == self._generation:
+                    self.agreed |= one
+                    self._failures = 0
+            except UpstreamUnanswered as error:
+                self._take_failure(uri, error)
+        self._done(uri)
+
+    async def _unsubscribe(self, uri: str, limit: trio.CapacityLimiter) -> None:
+        async with limit:
+            with suppress(UpstreamUnanswered):  # what it says of it from now on is wanted by nobody
+                await self._ask(UNSUBSCRIBE, uri)
+            self.agreed -= Interest(uris=frozenset({uri}))
+        self._done(uri)
+
+    def _done(self, uri: str) -> None:
+        self._asking.discard(uri)
+        self._on_settled()
+        self.poke()
+
+    async def _ask(self, method: str, uri: str) -> str | None:
+        """Ask for a resource; why that was refused, if it was. Raises ``UpstreamUnanswered`` where it was not heard."""
+        if self._given_up:
+            return "the server does not know the method"
+        try:
+            with trio.move_on_after(AGREE_LIMIT):
+                await self._session.ask(method, {"uri": frames.to_raw(uri)}, LISTENER)
+                return None
+        except RpcError as error:
+            self._given_up |= error.code == frames.METHOD_NOT_FOUND
+            return f"the server answered with the error {error.code} {error.message}"
+        except UpstreamUnanswered:
+            raise
+        except UpstreamError as error:
+            return error.reason
+        return f"the server did not answer within {AGREE_LIMIT:g} s"
+
+    def _take_failure(self, uri: str, error: UpstreamUnanswered) -> None:
+        """Ask again later; those that fail together are one failure."""
+        limits = self._session.limits
+        if self._retry_at <= trio.current_time():
+            self._failures += 1
             delay = restart_delay(
                 self._failures + 1, limits.restart_backoff_step, limits.restart_backoff_max, random.random()
             )
             self._retry_at = trio.current_time() + delay
-
-    async def _ask(self, method: str, uri: str, limit: trio.CapacityLimiter) -> None:
-        async with limit:
-            if self._given_up or self._session.connection.closed.is_set():
-                return
-            generation = self._generation
-            why = f"no answer within {AGREE_LIMIT:g} s"
-            try:
-                with trio.move_on_after(AGREE_LIMIT):
-                    await self._session.ask(method, {"uri": frames.to_raw(uri)}, LISTENER)
-                    why = ""
-            except RpcError as error:
-                why = f"error {error.code} {error.message}"
-                self._given_up |= error.code == frames.METHOD_NOT_FOUND
-            except UpstreamGone:
-                return  # the session ends, and another begins with all of them
-            except UpstreamUnanswered as error:
-                self._failures += method == SUBSCRIBE
-                log.info("[%s] %s of %s failed: %s", self._session.server, method, shown({uri}), error.reason)
-                if method == SUBSCRIBE:
-                    return
-            except UpstreamError as error:
-                why = error.reason
-        one = Interest(uris=frozenset({uri}))
-        if method == UNSUBSCRIBE:
-            self.agreed -= one
-        elif why:
-            self.declined |= one
-            log.warning("[%s] is not subscribed to for %s: %s", self._session.server, shown({uri}), why)
-        elif generation == self._generation:
-            self.agreed |= one
+        log.info("[%s] could not be subscribed to for %s yet: %s", self._session.server, shown({uri}), error.reason)

@@ -57,6 +57,11 @@ class Listening(ABC):
             return None
         return possible & self.agreed
 
+    @property
+    def streams(self) -> int:
+        """Requests of it that are in flight because they are to stay so."""
+        return 0
+
     def poke(self) -> None:
         """What is wanted may be something else now."""
         self._poked.set()

@@ -56,6 +56,11 @@ class _Stream:
         self.scope = trio.CancelScope()
 
     @property
+    def is_in_flight(self) -> bool:
+        """Whether it was sent and has not ended."""
+        return self.call is not None and self.call.id is not None and not self.ended
+
+    @property
     def is_refused(self) -> bool:
         """Whether the server has answered that it does not do this, before it did any of it."""
         if isinstance(self.error, UpstreamUnanswered):
@@ -88,6 +93,10 @@ class ModernListening(Listening):
         self._refused: frozenset[str] = frozenset()
         self._stride = 1 << 30  # of others, how many are asked for at a time
         self._errors = 0  # in a row
+
+    @property
+    def streams(self) -> int:
+        return sum(one is not None and one.is_in_flight for one in (self._stream, self._next))
 
     # -- what comes in
 
@@ -231,7 +240,8 @@ class ModernListening(Listening):
         self._failures = 1 if lasted >= HEALTHY else self._failures + 1
         delay = restart_delay(self._failures, limits.restart_backoff_step, limits.restart_backoff_max, random.random())
         self._retry_at = trio.current_time() + delay
-        log.info("[%s] %s ended: %s; opened again in %.1f s", self._session.server, LISTEN, stream.why, delay)
+        when = "not opened again" if self._given_up else f"opened again in {delay:.1f} s"
+        log.info("[%s] %s ended: %s; %s", self._session.server, LISTEN, stream.why, when)
 
     # -- one stream
 
