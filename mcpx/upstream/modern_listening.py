@@ -37,6 +37,7 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 # Errors in a row before it is given up to find out which URIs a server means: enough to single one out of thousands.
 MAX_ERRORS = 16
+ALL = 1 << 30  # more URIs than anybody wants
 # Statuses below 500 that say nothing about the request itself, so that it is made again.
 _PASSING = frozenset({408, 425, 429})
 
@@ -91,7 +92,7 @@ class ModernListening(Listening):
         # found to be the reason, and where it is not clear which of several are, for fewer and fewer at a time.
         self._proved: frozenset[str] = frozenset()  # URIs that it did not mind
         self._refused: frozenset[str] = frozenset()
-        self._stride = 1 << 30  # of others, how many are asked for at a time
+        self._stride = ALL  # of others, how many are asked for at a time
         self._errors = 0  # in a row
 
     @property
@@ -138,6 +139,8 @@ class ModernListening(Listening):
                     self._dropped(self._stream)
                 goal = self._goal()
                 asked = Interest() if self._stream is None else self._stream.asked
+                if goal == asked:  # nothing is left to find out
+                    self._errors, self._stride = 0, ALL
                 if not goal:
                     self._leave()
                     await self._wait()
@@ -189,7 +192,7 @@ class ModernListening(Listening):
                 AGREE_LIMIT,
             )
         self._errors = 0
-        self._stride *= 2
+        self._stride = min(self._stride * 2, ALL)
         self._proved |= goal.uris
         before, self._stream = self._stream, stream
         lost = self._lost or (before is not None and before.ended)

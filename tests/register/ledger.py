@@ -69,8 +69,10 @@ LEDGER: dict[str, Row] = {
     "LV-37": Row("Ids are unique, echoed exactly, and refused while in flight.", _BASICS, _OVER_HTTP),
     "LV-38": Row("mcpx ends soon after its stdin does.", _STDIO, "listen streams are ended with subscriptions"),
     "LV-39": Row("An upstream is stopped step by step, with its whole group.", _STDIO),
-    "LV-40": Row("An upstream that exits is started again.", _STDIO, "listen streams come back with subscriptions"),
-    "SUB-15": Row("Upstreams are listened to for the union of what hosts want, and again whenever that ends.", _CHANGES),
+    "LV-40": Row("An upstream that exits is started again.", _STDIO),
+    "SUB-15": Row(
+        "Upstreams are listened to for the union of what hosts want, and again whenever that ends.", _CHANGES
+    ),
     "SUB-17": Row("Only initialized, cancelled and what a legacy revision defines go upstream.", _CHANGES),
     "SUB-18": Row("A notification never gets a response.", _BASICS, _OVER_HTTP),
 }

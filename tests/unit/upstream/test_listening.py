@@ -396,6 +396,33 @@ async def test_one_uri_that_is_refused_costs_the_others_nothing() -> None:
 
 
 @in_virtual_time
+async def test_uris_that_were_refused_long_ago_say_nothing_about_others() -> None:
+    async with field(modern) as one:
+        with one.supervisor.interested(HOST, TOOLS, keep=True) as interested:
+            await one.started(1)
+
+            async def serve() -> None:
+                while True:
+                    frame = await one.server.take()
+                    if frame["method"] == LISTEN:
+                        if any("bad" in uri for uri in wants(frame).get("resourceSubscriptions", ())):
+                            one.server.refuse(frame, -32602, "no such resource")
+                        else:
+                            one.server.acknowledge(frame)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(serve)
+                for number in range(30):
+                    interested.change(TOOLS | uris(f"file:///bad{number}"))
+                    await trio.sleep(1)
+                    assert await interested.settled() == TOOLS
+                interested.change(TOOLS | uris(A, B, "file:///bad"))
+                await trio.sleep(1)
+                assert await interested.settled() == TOOLS | uris(A, B)
+                nursery.cancel_scope.cancel()
+
+
+@in_virtual_time
 async def test_a_server_that_refuses_every_uri_keeps_its_lists() -> None:
     async with field(modern) as one:
         with one.supervisor.interested(HOST, TOOLS, keep=True) as interested:
