@@ -13,7 +13,7 @@ from trio_websocket import ConnectionClosed
 
 from mcpx.settings import KiB
 from mcpx.transports.outbox import Outbox, Sending
-from mcpx.wire.lines import KEPT, Oversize
+from mcpx.wire.lines import BOM, KEPT, Oversize
 
 if TYPE_CHECKING:
     from trio_websocket import WebSocketConnection
@@ -25,8 +25,6 @@ CLOSE_LIMIT = 0.5  # seconds that leaving waits for what is queued and for the c
 NORMAL = 1000  # the codes of RFC 6455 section 7.4.1
 GOING_AWAY = 1001
 UNSUPPORTED = 1003
-
-_BOM = b"\xef\xbb\xbf"
 
 
 class WebSocketChannel(Sending):
@@ -56,7 +54,7 @@ class WebSocketChannel(Sending):
             else:
                 await self._refuse_binary()
                 return []
-            data = data.removeprefix(_BOM)
+            data = data.removeprefix(BOM)
             if len(data) > self._max_frame:  # the library counts characters
                 return [Oversize(len(data), data[:KEPT], data[-KEPT:])]
             if data and not data.isspace():

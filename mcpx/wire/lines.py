@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 KEPT = 4096  # bytes of either end of an oversize message; a request id stands well within one of them
 
-_BOM = b"\xef\xbb\xbf"  # some peers write one at the start of their output, or before every line
-_SLACK = len(_BOM) + 1  # what a line may be over the limit until its byte order mark and its CR are taken off
+BOM = b"\xef\xbb\xbf"  # some peers write one at the start of their output, or before every line
+_SLACK = len(BOM) + 1  # what a line may be over the limit until its byte order mark and its CR are taken off
 _CR = 0x0D
-_LOW, _HIGH = b"!", _BOM[:1]  # a line between the two is not empty and starts with neither white space nor a BOM
+_LOW, _HIGH = b"!", BOM[:1]  # a line between the two is not empty and starts with neither white space nor a BOM
 
 
 def one_line(message: bytes) -> bytes:
@@ -89,7 +89,7 @@ class LineSplitter:
 
     def _message(self, line: bytes) -> bytes | Oversize | None:
         """A line without its CR as it is handed out; ``None`` for one that is dropped."""
-        line = line.removeprefix(_BOM)
+        line = line.removeprefix(BOM)
         if len(line) > self._limit:
             return Oversize(len(line), line[:KEPT], line[-KEPT:])
         return None if not line or line.isspace() else line
@@ -142,9 +142,9 @@ class _Ends:
 
     def oversize(self, size: int) -> Oversize:
         head, tail = bytes(self._head), bytes(self._tail)
-        if head.startswith(_BOM):
-            head = head[len(_BOM) :]
-            size -= len(_BOM)
+        if head.startswith(BOM):
+            head = head[len(BOM) :]
+            size -= len(BOM)
         if tail.endswith(b"\r"):
             tail = tail[:-1]
             size -= 1

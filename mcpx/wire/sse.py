@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcpx.errors import RemoteProtocolError
 from mcpx.wire.frames import INVALID_REQUEST
+from mcpx.wire.lines import BOM, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 COMMENT = b":\n\n"  # says nothing, and keeps a quiet connection alive
 MESSAGE = "message"  # the type of an event that names none
 
-_BOM = b"\xef\xbb\xbf"
 _MAX_RETRY_DIGITS = 9  # milliseconds; a longer number is no delay that anybody means
 
 
@@ -64,11 +64,11 @@ class SseDecoder:
                 chunk = chunk[1:]
         self._rest += chunk
         if not self._started:
-            if len(self._rest) < len(_BOM) and _BOM.startswith(self._rest):
+            if len(self._rest) < len(BOM) and BOM.startswith(self._rest):
                 return []
             self._started = True
-            if self._rest.startswith(_BOM):
-                del self._rest[: len(_BOM)]
+            if self._rest.startswith(BOM):
+                del self._rest[: len(BOM)]
         events = [event for line in self._lines() if (event := self._take(line)) is not None]
         self._bound(len(self._rest))
         return events
@@ -135,6 +135,11 @@ class SseDecoder:
     def _bound(self, under_way: int = 0) -> None:
         if len(self._first or b"") + len(self._more) + under_way > self._max_event:
             raise RemoteProtocolError(INVALID_REQUEST, f"an event of more than {self._max_event} bytes")
+
+
+def message_event(message: bytes) -> bytes:
+    """One JSON message as an event of its own."""
+    return encode_event(one_line(message))
 
 
 def encode_event(data: bytes, *, event: str | None = None, id: str | None = None, retry: int | None = None) -> bytes:

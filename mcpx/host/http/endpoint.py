@@ -25,9 +25,8 @@ from mcpx.spec.revisions import SUPPORTED, is_legacy, is_modern
 from mcpx.transports.crew import open_crew
 from mcpx.wire.frames import decode_frame
 from mcpx.wire.headers import media_type
-from mcpx.wire.lines import one_line
+from mcpx.wire.lines import BOM
 from mcpx.wire.raws import members_of
-from mcpx.wire.sse import encode_event
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -93,6 +92,8 @@ class Endpoint:
 
     async def _post(self, request: HttpRequest, response: HttpResponse) -> None:
         headers = request.headers
+        if request.body.startswith(BOM):
+            request = request.with_body(request.body.removeprefix(BOM))
         if media_type(headers.get("content-type")) != JSON:
             await _refuse(response, 415, f"a message is sent as {JSON}")
         elif not Reply(response, headers.get("accept")).acceptable:
@@ -132,7 +133,7 @@ class Endpoint:
 
     async def _initialize(self, request: HttpRequest, response: HttpResponse) -> None:
         """Open a session, which is there once its ``initialize`` has succeeded (2025-11-25, Session Management)."""
-        if self._stopping or self._sessions.full:
+        if self._stopping or self._sessions.is_full():
             await _refuse(response, 503, "mcpx is stopping" if self._stopping else "there are too many sessions")
             return
         session = await self._sessions.open()
@@ -146,8 +147,7 @@ class Endpoint:
                 return
             self._sessions.admit(session)
             reply = Reply(response, request.headers.get("accept"))
-            event = encode_event(one_line(answer.data))
-            await reply.finish(answer.data, event, headers={"Mcp-Session-Id": session.id})
+            await reply.finish(answer.data, headers={"Mcp-Session-Id": session.id})
             kept = not reply.gone
         finally:
             if not kept:  # refused, or its client has gone and never learnt of it
@@ -254,7 +254,7 @@ async def _show(view: View, reply: Reply, limit: float) -> None:
             return
         for said in news:
             if said.last:
-                await reply.finish(said.message, said.event)
+                await reply.finish(said.message, lambda said=said: said.event)
                 return
             await reply.say(said.event)
 

@@ -22,6 +22,7 @@ from mcpx.settings import KiB
 from mcpx.transports.crew import open_crew
 from mcpx.transports.outbox import MAX_PENDING, Outbox, Sending
 from mcpx.wire.headers import media_type
+from mcpx.wire.lines import BOM
 from mcpx.wire.sse import COMMENT, MESSAGE, encode_event
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class LegacySse:
             await _say(response, 404, "There is no such session: GET /sse opens one, which ends with that stream")
         elif not request.body.strip():
             await _say(response, 400, "A message is missing")
-        elif await channel.put(request.body):
+        elif await channel.put(request.body.removeprefix(BOM)):
             await _say(response, 202, "Accepted")
         else:
             await _say(response, 404, "The session has ended")

@@ -13,8 +13,7 @@ import trio
 
 from mcpx.transports.crew import open_crew
 from mcpx.wire.headers import accepts
-from mcpx.wire.lines import one_line
-from mcpx.wire.sse import COMMENT, encode_event
+from mcpx.wire.sse import COMMENT, message_event
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Mapping
@@ -83,15 +82,23 @@ class Reply:
             async with self._lock:
                 await self._write(event)
 
-    async def finish(self, message: bytes, event: bytes, status: int = OK, headers: Mapping[str, str] = {}) -> None:
-        """Say the last thing: ``message`` as a JSON body, or ``event`` where a stream is open or asked for.
+    async def finish(
+        self,
+        message: bytes,
+        event: Callable[[], bytes] | None = None,
+        *,
+        status: int = OK,
+        headers: Mapping[str, str] = {},
+    ) -> None:
+        """Say the last thing: ``message`` as a JSON body, or as an event where a stream is open or asked for.
 
-        What has a status of its own can only be said as a body, whatever the client would rather have.
+        ``event`` makes that, where it is not just the message; an answer may be large, so it is not made in vain. What
+        has a status of its own can only be said as a body, whatever the client would rather have.
         """
         async with self._lock:
             self._closed = True
             if self._opened or not (self._json or status != OK):
-                await self._write(event, headers)
+                await self._write(message_event(message) if event is None else event(), headers)
             else:
                 await self._send(status, message, {**JSON_HEADERS, **headers})
 
@@ -160,7 +167,7 @@ class Events:
 
     async def send(self, message: bytes) -> None:
         """Write one, waiting while the client does not read."""
-        await self._reply.say(encode_event(one_line(message)))
+        await self._reply.say(message_event(message))
 
     async def flush(self) -> None:
         """What was written has been taken already."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("mcpx.host")
 
 ID_BYTES = 32  # of randomness in a session's id, which is all that tells its host from others
+EVICTABLE = 60.0  # seconds without use after which a session may have to make room for a new one
 SWEEP = 30.0  # seconds between two looks at which sessions nobody uses any more
 
 
@@ -160,11 +161,17 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    @property
-    def full(self) -> bool:
-        """Whether there is no room for one more, not even by ending those that nobody uses any more."""
+    def is_full(self) -> bool:
+        """Whether there is no room for one more, not even by ending one that has been idle for a while: most clients
+        never say that they need a session no more, and one that does opens another.
+        """
         if self._count >= self._limits.max_sessions:
             self._sweep()
+        if self._count >= self._limits.max_sessions:
+            idlest = min(self._sessions.values(), key=_idle_since, default=None)
+            if idlest is not None and trio.current_time() - idlest.idle_since >= EVICTABLE:
+                log.info("Host %s: its session ended to make room for a new one", idlest.conversation.host)
+                self.end(idlest)
         full = self._count >= self._limits.max_sessions
         if full and not self._refused:
             log.warning("A host was refused: there are %d HTTP sessions already (maxSessions)", self._count)
@@ -230,3 +237,7 @@ class Sessions:
                 self.end(session)
             else:
                 session.tidy()
+
+
+def _idle_since(session: Session) -> float:
+    return session.idle_since

@@ -23,9 +23,7 @@ from mcpx.spec.codes import HEADER_MISMATCH, STATUS, UNSUPPORTED_VERSION
 from mcpx.spec.headers import MCP_PROTOCOL_VERSION, check_headers, check_params
 from mcpx.spec.revisions import ASSUMED_ON_HTTP, SUPPORTED, is_modern
 from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, decode_frame, id_key
-from mcpx.wire.lines import one_line
 from mcpx.wire.raws import members_of, string_of
-from mcpx.wire.sse import encode_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +97,7 @@ class Stateless:
                 if message is None:
                     await reply.finish_empty()
                 else:
-                    await reply.finish(message, encode_event(one_line(message)))
+                    await reply.finish(message)
 
     def _converse(self, request: HttpRequest, limit: int) -> Conversation:
         version = request.headers.get(MCP_PROTOCOL_VERSION)
@@ -149,7 +147,7 @@ class Stateless:
             answer = await answer_one(conversation, slot, Events(reply), self._owed)
             assert answer is not None  # in this conversation nobody can cancel it
             status = 200 if answer.code is None else STATUS.get(answer.code, 200)
-            await reply.finish(answer.data, encode_event(one_line(answer.data)), status)
+            await reply.finish(answer.data, status=status)
 
 
 def _no_envelope(inbound: Inbound, version: str) -> McpxError:

@@ -103,6 +103,13 @@ async def test_any_id_comes_back_as_it_was_spelled(id: bytes) -> None:
         assert b'"id":%b,' % id in sent.response.body
 
 
+@in_virtual_time
+async def test_a_byte_order_mark_is_no_part_of_a_body() -> None:
+    async with open_desk(HttpGateway()) as desk:
+        sent = await desk.ask("POST", b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"ping"}')
+        assert (sent.status, sent.response.body) == (200, b'{"jsonrpc":"2.0","id":1,"result":{}}')
+
+
 @pytest.mark.parametrize(
     "content_type", [None, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "text/json"]
 )

@@ -29,7 +29,7 @@ async def test_a_stream_begins_once_with_what_it_begins_with() -> None:
     one = reply(response, begin=begin)
     await one.say(b"a ")
     await one.say(b"b ")
-    await one.finish(b"message", b"c ")
+    await one.finish(b"message", lambda: b"c ")
     assert (response.body, begun) == (b"first a b c ", [1])
     assert response.headers == {name.lower(): value for name, value in EVENT_HEADERS.items()}
 
@@ -38,7 +38,7 @@ async def test_a_stream_begins_once_with_what_it_begins_with() -> None:
 async def test_headers_go_with_either_form(streams: bool) -> None:
     response = FakeResponse()
     one = reply(response, "text/event-stream" if streams else BOTH)
-    await one.finish(b"message", b"event", headers={"Mcp-Session-Id": "x"})
+    await one.finish(b"message", lambda: b"event", headers={"Mcp-Session-Id": "x"})
     assert response.body == (b"event" if streams else b"message")
     assert response.headers["mcp-session-id"] == "x"
 
@@ -56,7 +56,7 @@ async def test_a_client_that_has_gone_is_no_failure(accept: str) -> None:
     one = reply(response, accept)
     assert not one.gone
     await one.say(b"a")
-    await one.finish(b"message", b"event")
+    await one.finish(b"message", lambda: b"event")
     await one.beat()
     assert one.gone
     assert response.body == b""
@@ -110,7 +110,7 @@ async def test_a_beat_that_is_being_written_when_the_answer_comes_is_written_who
         one = reply(response)
         with pulse.keeping(one):
             await trio.sleep(STREAM_AFTER + TICK)
-            nursery.start_soon(one.finish, b"message", b"event")
+            nursery.start_soon(one.finish, b"message", lambda: b"event")
             await settled()
             assert response.body == b""
             response.stuck.set()
@@ -125,7 +125,7 @@ async def test_no_beat_comes_behind_the_end() -> None:
     response.stuck = trio.Event()
     async with trio.open_nursery() as nursery:
         one = reply(response)
-        nursery.start_soon(one.finish, b"message", b"event")
+        nursery.start_soon(one.finish, b"message", lambda: b"event")
         await settled()
         nursery.start_soon(one.beat)  # decided on before the end, and waiting for its turn
         await settled()
@@ -146,7 +146,7 @@ async def test_a_cancellation_that_came_before_a_write_does_not_cut_it() -> None
         scope.cancel()
         await one.say(b"never ")
     assert scope.cancelled_caught
-    await one.finish(b"", b"b")
+    await one.finish(b"", lambda: b"b")
     assert response.body == b"a b"
 
 
@@ -160,7 +160,7 @@ async def test_a_cancellation_in_the_very_turn_of_a_write_does_not_cut_it() -> N
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_cancel_after, scope, turns)
                 await one.say(b"a ")
-        await one.finish(b"", b"b")
+        await one.finish(b"", lambda: b"b")
         assert response.body in (COMMENT + b"a b", COMMENT + b"b")
 
 

@@ -11,7 +11,7 @@ import trio
 from msgspec import Raw
 
 from mcpx.errors import UpstreamStartError
-from mcpx.host.http.sessions import SWEEP
+from mcpx.host.http.sessions import EVICTABLE, SWEEP
 from mcpx.spec.revisions import (
     LATEST_LEGACY,
     LATEST_MODERN,
@@ -145,17 +145,22 @@ async def test_there_are_so_many_and_those_being_opened_count() -> None:
         assert (await desk.ask("POST", initialize())).status == 200
 
 
+@pytest.mark.parametrize(("idle", "after"), [(SWEEP + 10, SWEEP + 10), (1800.0, EVICTABLE)], ids=["expired", "idlest"])
 @in_virtual_time
-async def test_one_that_nobody_uses_any_more_makes_room() -> None:
-    """Before the next look at them all."""
-    async with open_desk(HttpGateway(max_sessions=1, session_idle=5 * SWEEP)) as desk:
+async def test_one_that_nobody_uses_any_more_makes_room(idle: float, after: float) -> None:
+    """One that has expired, before the next look at them all; else the one that was idle for longest."""
+    async with open_desk(HttpGateway(max_sessions=2, session_idle=idle)) as desk:
         await trio.sleep(SWEEP / 2)
         client = await desk.open()
-        await trio.sleep(5 * SWEEP - 1)
+        await trio.sleep(1)
+        other = await desk.open()
+        other.get()
+        await trio.sleep(after - 2)
         assert (await desk.ask("POST", initialize())).status == 503
         await trio.sleep(2)
         assert (await desk.ask("POST", initialize())).status == 200
         assert (await client.ask(1, "ping")).status == 404
+        assert (await desk.ask("POST", initialize())).status == 503  # the other one has a stream open
 
 
 # -- a session and its methods
