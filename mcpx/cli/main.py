@@ -200,6 +200,40 @@ def discover(
 
 
 @app.command(
+    usage="Usage: mcpx listen [OPTIONS] [TARGET] [-- COMMAND ARG ...]",
+    help_epilogue="""\
+Examples:
+  mcpx listen
+  mcpx listen github --uri file:///notes.txt
+  mcpx listen --uri mcpx://github/file:///notes.txt
+  mcpx listen --json https://example.com/mcp
+  mcpx listen -- npx -y @modelcontextprotocol/server-everything""",
+)
+def listen(
+    target: Target = None,
+    /,
+    *,
+    config: Config = None,
+    header: Header = None,
+    uri: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="A resource to hear of, besides the lists; can be given more than once."),
+    ] = None,
+    json: Annotated[bool, Parameter(negative="", help="Print each change as a JSON object.")] = False,
+    log_level: QuietLogLevel = "warning",
+    command: Command = None,
+) -> int:
+    """Start all servers, or one, and print what changes, as they tell of it: a line for each change.
+
+    A line is a server, what changed (tools, prompts or resources), and for a single resource its URI.
+    What each server will tell of is said first, on stderr. Ctrl-C or SIGTERM ends it.
+    """
+    from mcpx.cli.listen import listen as run
+
+    return run(target, command, config, header or [], uri or [], json, log_level)
+
+
+@app.command(
     usage="Usage: mcpx revisions [OPTIONS] [NAME]",
     help_epilogue="""\
 Examples:
@@ -292,14 +326,14 @@ def _usage_problem(error: CycloptsError, own: Sequence[str]) -> str:
 
 def _takes_command(own: Sequence[str]) -> bool:
     match own:
-        case ["serve" | "discover", target, *_]:
+        case ["serve" | "discover" | "listen", target, *_]:
             return not target.startswith("-")
         case _:
             return False
 
 
 def _hint(own: Sequence[str]) -> str:
-    named = [token for token in own[:1] if token in ("serve", "check", "discover", "revisions", "demo")]
+    named = [token for token in own[:1] if token in ("serve", "check", "discover", "listen", "revisions", "demo")]
     return f'try "{" ".join(["mcpx", *named, "--help"])}"'
 
 

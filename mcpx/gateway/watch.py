@@ -150,6 +150,20 @@ class Watch:
             ),
         )
 
+    def granted_by(self, server: str) -> Interest:
+        """What of the interest one server will deliver, as far as that is known."""
+        part = self._parts[server]
+        uris = part.deliverable.uris
+        return Interest(
+            part.deliverable.lists,
+            frozenset(public for own, spelt in part.spellings.items() if own in uris for public in spelt),
+        )
+
+    def owner(self, uri: str) -> str | None:
+        """The server that a URI of the interest is of, as far as that is known."""
+        owner = self._owners.get(uri)
+        return None if owner is None else owner.server
+
     def list_changed(self, change: Change) -> None:
         """A list has changed."""
         if change.kind in self._wanted.lists:

@@ -43,6 +43,7 @@ class Ending:
 
     def __init__(self) -> None:
         self.stop = trio.Event()
+        self.number: int | None = None  # of the last signal that came
         self._gateway: Gateway | None = None
         self._alone, self._hastened = STDIO_EOF, STDIO_SIGNAL
         self._signalled = False
@@ -100,5 +101,6 @@ async def _heed_signals(
         task_status.started()
         async for number in signals:
             log.info("%s: stopping", signal.Signals(number).name)
+            ending.number = number
             if ending.signalled():
                 force.cancel()

@@ -18,10 +18,6 @@ CAUSES: dict[str, str] = {
         "mcpx relays no questions (elicitation, sampling, roots), so it tells no server that its host could be asked, "
         "and a server that has to ask refuses. (`input-required-result-validate-input` passes by that very refusal.)"
     ),
-    "subscriptions": (
-        "mcpx relays no subscriptions, so it declares none: it has no `resources/subscribe`, and "
-        "`subscriptions/listen` is not applicable."
-    ),
     "logs": "mcpx relays no log messages, so it declares none and has no `logging/setLevel`.",
     "unsayable": (
         "A legacy server has no error that says which capability it misses in its host, so there is none for mcpx to "
@@ -77,8 +73,6 @@ _LEGACY_SERVER_LEG = (
     Short("tools-call-elicitation", "questions", ("tools-call-elicitation",)),
     Short("elicitation-sep1034-defaults", "questions", ("elicitation-sep1034-general",)),
     Short("elicitation-sep1330-enums", "questions", ("elicitation-sep1330-general",)),
-    Short("resources-subscribe", "subscriptions", ("resources-subscribe",)),
-    Short("resources-unsubscribe", "subscriptions", ("resources-unsubscribe",)),
     Short("logging-set-level", "logs", ("logging-set-level",)),
     Short("tools-call-with-logging", "logs", ("tools-call-with-logging",)),
 )
@@ -97,17 +91,6 @@ _MODERN_SERVER_LEG = (
         "unsayable",
         ("sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400"),
         fixture=LATEST_LEGACY,
-    ),
-    Short(
-        "server-stateless",
-        "subscriptions",
-        skipped=(
-            "sep-2575-server-sends-subscription-ack",
-            "sep-2575-server-tags-subscription-id",
-            "sep-2575-server-honors-notification-filter",
-            "sep-2575-server-sends-prompts-list-changed-on-subscription",
-            "sep-2575-server-sends-tools-list-changed-on-subscription",
-        ),
     ),
     _asks("basic-elicitation", "elicitation-incomplete"),
     _asks("basic-sampling", "sampling-incomplete"),

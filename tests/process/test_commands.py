@@ -309,3 +309,54 @@ def test_nothing_that_a_server_says_of_itself_reaches_the_terminal_raw(machine: 
     assert "  ok      a\\x9bb: o\\x1b[2Jld 1.2" in checked.stdout
     assert "a\n          b" in checked.stdout
     assert found.returncode == 0
+
+
+# A server of the legacy era that says of its tools, on being initialized, that they have changed.
+TELLS = f"""
+import json, sys
+def say(**frame):
+    print(json.dumps({{"jsonrpc": "2.0", **frame}}), flush=True)
+for line in sys.stdin:
+    frame = json.loads(line)
+    if frame["method"] == "initialize":
+        capabilities = {{"tools": {{"listChanged": True}}, "resources": {{}}}}
+        info = {{"name": "tells", "version": "1"}}
+        result = {{"protocolVersion": {LATEST_LEGACY!r}, "capabilities": capabilities, "serverInfo": info}}
+        say(id=frame["id"], result=result)
+    elif "id" in frame:
+        say(id=frame["id"], error={{"code": -32601, "message": "Method not found"}})
+    else:
+        say(method="notifications/tools/list_changed")
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_listen_until_a_signal(machine: Machine, number: signal.Signals, status: int) -> None:
+    machine.server.write_text(TELLS)
+    machine.configure({"one": machine.entry})
+    with machine.start("listen", "--json", "--uri", "mcpx://one/a:b", stdin=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first = process.stdout.readline()
+        said = [process.stderr.readline() for _ in range(3)]
+        process.send_signal(number)
+        rest, more = process.communicate(timeout=60)
+    assert (process.returncode, json.loads(first)) == (status, {"server": "one", "kind": "tools"})
+    assert said == [
+        "mcpx: one tells of changes of tools\n",
+        "mcpx: one does not tell of changes of resources: it declares no listChanged for them\n",
+        "mcpx: mcpx://one/a:b is not listened to: one takes no subscriptions to resources\n",
+    ]
+    assert (rest, more) == ("", "")
+
+
+def test_listen_for_a_reader_that_has_seen_enough(machine: Machine) -> None:
+    machine.server.write_text(TELLS)
+    machine.configure({"one": machine.entry})
+    reading, writing = os.pipe()
+    os.close(reading)
+    with machine.start("listen", "--", *machine.command, stdin=subprocess.DEVNULL, stdout=writing) as process:
+        os.close(writing)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Traceback" not in said

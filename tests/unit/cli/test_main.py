@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Python = Callable[..., subprocess.CompletedProcess[str]]
 
 ROOT = Path(__file__).parents[3]
-COMMANDS = ("serve", "check", "discover", "revisions", "demo")
+COMMANDS = ("serve", "check", "discover", "listen", "revisions", "demo")
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +122,7 @@ def test_help_loads_no_event_loop(python: Python) -> None:
             'Unknown option: -y; a server\'s command goes behind "--"',
             "mcpx discover --help",
         ),
+        (("listen", "uvx", "x"), 'unexpected argument "x"; a server\'s command goes behind "--"', "mcpx listen --help"),
         (
             ("serve", "--log-level", "loud"),
             '--log-level: "loud" is not valid; valid are debug, info, warning, error',
@@ -170,7 +171,7 @@ def test_the_case_of_a_log_level_does_not_matter(monkeypatch: pytest.MonkeyPatch
     assert (bound.arguments["log_level"], bound.arguments["log_format"]) == ("error", "json")
 
 
-@pytest.mark.parametrize("arguments", [("serve",), ("check",), ("discover", "a")])
+@pytest.mark.parametrize("arguments", [("serve",), ("check",), ("discover", "a"), ("listen",)])
 def test_every_mistake_of_the_configuration_is_a_line(
     capsys: pytest.CaptureFixture[str], nowhere: Path, arguments: tuple[str, ...]
 ) -> None:
