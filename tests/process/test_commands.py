@@ -98,6 +98,16 @@ def test_check_that_is_interrupted_claims_nothing(machine: Machine) -> None:
     assert "Traceback" not in said
 
 
+def test_a_header_of_the_command_line_shows_nowhere(machine: Machine) -> None:
+    machine.environ["TOKEN"] = "hush-hush"
+    done = machine.run(
+        "discover", "http://127.0.0.1:1/hush-hush", "--header", "Authorization: Bearer ${TOKEN}", "--log-level", "debug"
+    )
+    assert done.returncode == 1
+    assert "mcpx: 127.0.0.1:1 cannot be connected to: Connection refused." in done.stderr.splitlines()
+    assert "hush" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("command", ["check", "discover"])
 def test_what_a_server_says_meanwhile_can_be_heard(machine: Machine, command: str) -> None:
     machine.server.write_text("import sys\nprint('loading maps', file=sys.stderr)\n" + SERVER)

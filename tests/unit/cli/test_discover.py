@@ -14,6 +14,7 @@ from mcpx.cli.discover import MAX_LINES, discover_one, render
 from mcpx.cli.examine import PATIENCE, Finding
 from mcpx.cli.target import choose
 from mcpx.demo import BUILTINS
+from mcpx.errors import UpstreamStartError, leaves
 from mcpx.settings import ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_LEGACY
 from tests.support.http_up import legacy, modern, serving
@@ -100,3 +101,24 @@ async def test_a_server_at_a_url(server: Any, era: str, capsys: pytest.CaptureFi
     assert f"era:          {era}" in said
     assert "offers:       1 tool" in said
     assert "secret" not in said
+
+
+async def test_a_server_at_a_url_is_sent_the_headers_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    async with serving(modern()) as up:
+        settings = choose(up.url, None, None, headers=["Authorization: Bearer ${TOKEN}"]).settings
+        alone = msgspec.structs.replace(settings, state_dir=None)
+        await discover_one(alone, BUILTINS, True, lambda line: None)
+        assert {one.headers["authorization"] for one in up.asked} == {"Bearer hush-hush"}
+
+
+async def test_a_server_at_a_url_is_named_once_where_it_is_not_there() -> None:
+    settings = choose("http://127.0.0.1:1/mcp", None, None).settings
+    alone = msgspec.structs.replace(settings, state_dir=None)
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(UpstreamStartError), flatten_subgroups=True, allow_unwrapped=True
+    ) as caught:
+        await discover_one(alone, BUILTINS, False, lambda line: None)
+    error = caught.value
+    [error] = leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    assert str(error) == "127.0.0.1:1 cannot be connected to: Connection refused."

@@ -211,6 +211,31 @@ def test_a_start_that_fails_is_told_at_once_and_tried_again_with_a_growing_wait(
     run_in_virtual_time(test)
 
 
+def test_a_server_that_cannot_be_started_is_left_alone_when_nobody_asks_for_it() -> None:
+    """A token that is refused, above all, is not shown again for as long as mcpx runs."""
+
+    async def test() -> None:
+        started: list[FakeServer] = []
+
+        async def refuses(server: FakeServer) -> None:
+            server.refuse(await server.expect("server/discover"), -32601)
+            server.refuse(await server.expect("initialize"), -32000, "no licence")
+
+        async with supervised(refuses, started) as supervisor:
+            with pytest.raises(UpstreamStartError):
+                await lease(supervisor, Asker("a"))
+            await trio.sleep(LIMITS.instance_idle + LIMITS.restart_backoff_max)
+            assert list(supervisor.instances) == []
+            tries = len(started)
+            await trio.sleep(10 * LIMITS.instance_idle)
+            assert len(started) == tries
+            with pytest.raises(UpstreamStartError, match="no licence"):
+                await lease(supervisor, Asker("a"))
+            assert len(started) == tries + 1
+
+    run_in_virtual_time(test)
+
+
 def test_a_crash_ends_the_call_with_the_reason_and_the_next_call_waits_for_the_restart() -> None:
     async def test() -> None:
         started: list[FakeServer] = []
