@@ -119,6 +119,5 @@ async def test_a_server_at_a_url_is_named_once_where_it_is_not_there() -> None:
         pytest.RaisesExc(UpstreamStartError), flatten_subgroups=True, allow_unwrapped=True
     ) as caught:
         await discover_one(alone, BUILTINS, False, lambda line: None)
-    error = caught.value
-    [error] = leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    [error] = leaves(caught.value)
     assert str(error) == "127.0.0.1:1 cannot be connected to: Connection refused."
