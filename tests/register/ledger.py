@@ -1,7 +1,7 @@
 """The rows of the register that are settled here: what each asks of mcpx, and the page of the protocol it comes from.
 
 A row has tests named after it (``test_lv_05_...`` for LV-05); ``test_ledger.py`` holds the two lists together.
-The rows on subscriptions come with subscriptions; of the others, ``later`` says which part is not tested here, and why.
+``later`` says which part of a row is not tested here, and why.
 """
 
 from __future__ import annotations
@@ -67,12 +67,29 @@ LEDGER: dict[str, Row] = {
     "LV-35": Row("Neither modern nor idle upstreams are pinged.", _HANDSHAKE),
     "LV-36": Row("resultType is on every modern result and on no legacy one.", _BASICS),
     "LV-37": Row("Ids are unique, echoed exactly, and refused while in flight.", _BASICS, _OVER_HTTP),
-    "LV-38": Row("mcpx ends soon after its stdin does.", _STDIO, "listen streams are ended with subscriptions"),
+    "LV-38": Row("mcpx ends soon after its stdin does.", _STDIO, "listen streams are ended in the rows on them"),
     "LV-39": Row("An upstream is stopped step by step, with its whole group.", _STDIO),
     "LV-40": Row("An upstream that exits is started again.", _STDIO),
+    "SUB-01": Row("A listen stream is served in every way that hosts come.", _CHANGES),
+    "SUB-02": Row("Its filter has four fields; unknown ones are ignored and not acknowledged.", _CHANGES),
+    "SUB-03": Row("The acknowledgement is the first frame of a stream.", _CHANGES),
+    "SUB-04": Row("It carries what will be delivered, and nothing else.", _CHANGES),
+    "SUB-05": Row("Every frame of a stream, and its result, bears the stream's id.", _CHANGES),
+    "SUB-06": Row("Modern hosts hear on streams what they asked for; legacy ones unasked what was declared.", _CHANGES),
+    "SUB-07": Row(
+        "Progress and log messages go to the request that caused them.", _CHANGES, "log messages are not relayed yet"
+    ),
+    "SUB-08": Row("Any number of streams at once, each with its own filter and id.", _CHANGES),
+    "SUB-09": Row("A stream that its host has ended says nothing more.", _CHANGES),
+    "SUB-10": Row("A graceful end is the tagged result, and on a shared way a cancellation behind it.", _CHANGES),
+    "SUB-11": Row("Over HTTP the stream closes after the result.", _CHANGES),
+    "SUB-12": Row("Over HTTP a stream opens at once and is kept alive.", _HTTP),
+    "SUB-13": Row("A legacy host may listen as well.", _CHANGES),
+    "SUB-14": Row("No state outlives a connection; mcpx listens again after every restart.", _CHANGES),
     "SUB-15": Row(
         "Upstreams are listened to for the union of what hosts want, and again whenever that ends.", _CHANGES
     ),
+    "SUB-16": Row("The catalogue follows changes; a storm of them becomes few.", _CHANGES),
     "SUB-17": Row("Only initialized, cancelled and what a legacy revision defines go upstream.", _CHANGES),
     "SUB-18": Row("A notification never gets a response.", _BASICS, _OVER_HTTP),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
+from mcpx.host.listen import LISTEN
 from mcpx.spec.lists import CHANGE_FILTERS, RESOURCE_FILTER
 from mcpx.spec.meta import PROTOCOL_VERSION, REQUEST_KEYS, SUBSCRIPTION_ID
 from mcpx.spec.methods import METHODS
@@ -201,6 +202,7 @@ class HostAudit:
         self.problems: list[str] = []
         self.revision: str | None = None  # of the last handshake
         self.era_known = False  # there was a handshake or a modern request
+        self._ended: set[str] = set()  # listen streams that mcpx has ended, by their ids as JSON
         self.capabilities: dict[str, Any] = {}  # as mcpx declared them in that handshake
 
     def _wrong(self, what: str) -> None:
@@ -219,6 +221,11 @@ class HostAudit:
                 self._wrong(f"initialize was answered with {revision}")
                 return
             self.capabilities = frame["result"].get("capabilities", {})
+        if method == LISTEN and "result" in frame:
+            self._ended.add(json.dumps(frame["id"]))
+            revision = LATEST_MODERN
+            if not is_modern(str(asked.revision)):  # which has no streams: it is one that the modern revision has
+                frame = {**frame, "result": {"resultType": "complete", **frame["result"]}}
         self.problems += invalid(frame, revision or V2024_11_05, "server", method)
 
     def _unknown(self, frame: dict[str, Any]) -> None:
@@ -235,7 +242,8 @@ class HostAudit:
     def notification(self, frame: dict[str, Any], revision: str | None) -> None:
         """A notification; ``revision`` is that of the request it belongs to, where it belongs to one."""
         meta = frame.get("params", {}).get("_meta", {})
-        revision = LATEST_MODERN if SUBSCRIPTION_ID in meta else revision or self.revision
+        ends = frame["method"] == "notifications/cancelled" and json.dumps(frame["params"]["requestId"]) in self._ended
+        revision = LATEST_MODERN if SUBSCRIPTION_ID in meta or ends else revision or self.revision
         if revision is None:
             self._wrong(f"{frame['method']} though nobody shook hands")
             return

@@ -17,7 +17,8 @@ from mcpx.host.changes import Unheard
 from mcpx.host.conversation import Conversation, Slot
 from mcpx.host.eras import Envelopes
 from mcpx.host.http.exchanges import answer_all, answer_one, send_refusals, take_body
-from mcpx.host.http.reply import JSON_HEADERS, TEXT_HEADERS, Events, Reply
+from mcpx.host.http.reply import EVENTS, JSON_HEADERS, TEXT_HEADERS, Events, Reply
+from mcpx.host.listen import LISTEN
 from mcpx.spec import meta
 from mcpx.spec.codes import HEADER_MISMATCH, STATUS, UNSUPPORTED_VERSION
 from mcpx.spec.headers import MCP_PROTOCOL_VERSION, check_headers, check_params
@@ -92,6 +93,11 @@ class Stateless:
                 await send_refusals(response, taken)
                 return
             reply = Reply(response, request.headers.get("accept"))
+            if any(map(_needs_stream, taken.slots)) and not reply.streams:
+                for slot in taken.slots:
+                    conversation.end(slot)
+                await _refuse_unheard(response)
+                return
             with self._pulse.keeping(reply):
                 message = await answer_all(conversation, taken, Events(reply), self._owed)
                 if message is None:
@@ -143,11 +149,26 @@ class Stateless:
         self, conversation: Conversation, slot: Slot, request: HttpRequest, response: HttpResponse
     ) -> None:
         reply = Reply(response, request.headers.get("accept"))
+        if _needs_stream(slot) and not reply.streams:
+            conversation.end(slot)
+            await _refuse_unheard(response)
+            return
         with self._pulse.keeping(reply):
             answer = await answer_one(conversation, slot, Events(reply), self._owed)
             assert answer is not None  # in this conversation nobody can cancel it
             status = 200 if answer.code is None else STATUS.get(answer.code, 200)
             await reply.finish(answer.data, status=status)
+
+
+def _needs_stream(slot: Slot) -> bool:
+    return slot.inbound.method == LISTEN
+
+
+async def _refuse_unheard(response: HttpResponse) -> None:
+    """A client that listens and takes no events would wait for ever."""
+    await response.send(
+        406, f"{LISTEN} is answered as {EVENTS}; the Accept header does not allow it\n".encode(), TEXT_HEADERS
+    )
 
 
 def _no_envelope(inbound: Inbound, version: str) -> McpxError:
