@@ -128,7 +128,7 @@ def _named(urls: list[str], access: Access) -> list[str]:
     if names := sorted(access.hosts - LOOPBACK):
         return [f"{scheme}://{host_and_port(name, port)}{MCP}" for name in names]
     here = f"{scheme}://{host_and_port('127.0.0.1', port)}{MCP}"
-    return [f"every address of this machine, as {here}; --allow-host adds the name that others call it by"]
+    return [f"{here} and every other address of this machine; --allow-host adds the name that others call it by"]
 
 
 class _Door:

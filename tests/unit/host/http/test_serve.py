@@ -207,8 +207,8 @@ async def test_it_says_where_it_listens(caplog: pytest.LogCaptureFixture) -> Non
         (
             (),
             [
-                "every address of this machine, as {scheme}://127.0.0.1:{port}/mcp; --allow-host adds the name that "
-                "others call it by"
+                "{scheme}://127.0.0.1:{port}/mcp and every other address of this machine; --allow-host adds the name "
+                "that others call it by"
             ],
         ),
         (
