@@ -20,6 +20,8 @@ unit:
 conformance *arguments:
     python -m tests.conformance {{arguments}}
 
-# The framing benchmark.
+# The benchmarks: about three minutes.
 bench:
     python bench/framing.py
+    python bench/changes.py
+    python bench/streams.py
