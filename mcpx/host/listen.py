@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -18,7 +19,7 @@ from mcpx.wire.frames import INVALID_PARAMS, NULL, encode, notification, to_raw
 from mcpx.wire.raws import FALSE, TRUE, elements_of, members_of, string_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from msgspec import Raw
 
@@ -40,16 +41,17 @@ async def listen(service: Service, request: Inbound, turn: Turn) -> Raw:
     pending = Pending()
     pending.lists, pending.uris = asked.lists, asked.uris
     with service.gateway.watch(request.asker, asked, pending.note, keep=True) as watch:
-        with trio.move_on_after(limits.list_timeout):
-            await _before(turn.ending, watch.settled)
-        agreed = watch.granted
-        watch.change(agreed)  # nothing else is watched any more, as nobody expects it
-        pending.lists, pending.uris = agreed.lists, agreed.uris
-        await turn.way.send(_acknowledgement(agreed, turn.id))
-        # What is being said when the end comes is said whole: over HTTP nothing could follow half an event.
-        while await _before(turn.ending, pending.wait, turn.way.flush):
-            if (key := pending.take()) is not None:
-                await turn.way.send(say(key, turn.id))
+        async with _open_until(turn.ending) as until:
+            with trio.move_on_after(limits.list_timeout):
+                await until.take(watch.settled)
+            agreed = watch.granted
+            watch.change(agreed)  # nothing else is watched any more, as nobody expects it
+            pending.lists, pending.uris = agreed.lists, agreed.uris
+            await turn.way.send(_acknowledgement(agreed, turn.id))
+            # What is being said when the end comes is said whole: over HTTP nothing could follow half an event.
+            while await until.take(pending.wait, turn.way.flush):
+                if (key := pending.take()) is not None:
+                    await turn.way.send(say(key, turn.id))
     # A client on a shared way has learnt of the end by the result; the notification is for those that wait for it.
     turn.epilogue = encode(
         notification("notifications/cancelled", {"requestId": turn.id, "reason": "mcpx ended the subscription"})
@@ -57,21 +59,39 @@ async def listen(service: Service, request: Inbound, turn: Turn) -> Raw:
     return await _end(service, request, turn.id)
 
 
-async def _before(event: trio.Event, *steps: Callable[[], Awaitable[object]]) -> bool:
-    """Take these steps one after the other, for as long as the event has not come; whether all were taken."""
-    done = False
+class _Until:
+    """Takes steps for as long as an event has not come. One task watches for it, and none is started for a step, as
+    thousands of streams may take one at the same moment.
+    """
+
+    def __init__(self) -> None:
+        self._over = False
+        self._scope = trio.CancelScope()
+
+    async def take(self, *steps: Callable[[], Awaitable[object]]) -> bool:
+        """Take these steps one after the other; whether all were taken."""
+        if self._over:
+            return False
+        with trio.CancelScope() as self._scope:
+            for step in steps:
+                await step()
+            return True
+        return False
+
+    async def watch(self, event: trio.Event) -> None:
+        """Wait for the event, and end the step that is being taken then."""
+        await event.wait()
+        self._over = True
+        self._scope.cancel()
+
+
+@asynccontextmanager
+async def _open_until(event: trio.Event) -> AsyncGenerator[_Until]:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_cancel_at, event, nursery.cancel_scope)
-        for step in steps:
-            await step()
-        done = True
+        until = _Until()
+        nursery.start_soon(until.watch, event)
+        yield until
         nursery.cancel_scope.cancel()
-    return done
-
-
-async def _cancel_at(event: trio.Event, scope: trio.CancelScope) -> None:
-    await event.wait()
-    scope.cancel()
 
 
 async def _end(service: Service, request: Inbound, id: Raw) -> Raw:
