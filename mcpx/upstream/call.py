@@ -11,9 +11,13 @@ import msgspec
 from msgspec import Raw
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
+    import trio
+
+    from mcpx.errors import RpcError
     from mcpx.spec.lists import ChangeKind
 
 
@@ -36,6 +40,9 @@ class Request(msgspec.Struct, eq=False):
     revision: str  # the revision the params are written in
     asker: Asker
     meta: dict[str, Raw] = {}  # what of `_meta` passes through: trace context, foreign keys
+    resumes: Mapping[str, Raw] | None = None  # a retry's `inputResponses`, by the upstream's own keys, in `revision`
+    state: Raw | None = None  # and its `requestState`: the upstream's own JSON string, byte for byte
+    takes_input_required: bool = False  # questions of a modern upstream come back as an `InputRequired`
 
 
 class Progress(msgspec.Struct, frozen=True, eq=False):
@@ -55,7 +62,8 @@ class Question(msgspec.Struct, frozen=True, eq=False):
 
     key: str  # names the question within its call
     method: str
-    params: dict[str, Raw]
+    params: dict[str, Raw]  # as the server wrote them, its `_meta` included
+    revision: str  # the revision that they are written in
 
 
 class Withdrawn(msgspec.Struct, frozen=True, eq=False):
@@ -72,7 +80,18 @@ class Reply(msgspec.Struct, frozen=True, eq=False):
     server: str
 
 
-Event = Progress | LogMessage | Question | Withdrawn | Reply
+class InputRequired(msgspec.Struct, frozen=True, eq=False):
+    """The other end of a call, where ``Request.takes_input_required`` and the upstream is modern: it is to be made
+    again, with answers to these questions (2026-07-28 basic/patterns/mrtr).
+    """
+
+    questions: tuple[Question, ...]  # their keys are the upstream's own
+    state: Raw | None  # the upstream's `requestState`, a JSON string, to be given back as it is
+    revision: str
+    server: str
+
+
+Event = Progress | LogMessage | Question | Withdrawn | Reply | InputRequired
 
 
 class Call(Protocol):
@@ -87,10 +106,26 @@ class Call(Protocol):
     ) -> None: ...
 
     async def next(self) -> Event:
-        """The next event; the last one is the ``Reply``.
+        """The next event; the last one is the ``Reply`` or the ``InputRequired``.
 
-        Raises ``RpcError`` (the upstream's error, with its revision), ``UpstreamGone``, or ``UpstreamTimeout``.
+        Raises ``RpcError`` (the upstream's error, with its revision), ``UpstreamGone``, or ``UpstreamTimeout``. May be
+        cancelled without losing an event.
         """
+        ...
+
+    def next_nowait(self) -> Event | None:
+        """The next event, where one has come already; raises as ``next`` does."""
+        ...
+
+    def answer(self, key: str, outcome: Raw | RpcError, revision: str) -> None:
+        """Answer a question: with the result as a host of ``revision`` wrote it, or with its error.
+
+        It is said to the upstream in its own form. Ignored where no question of that key is open (any more).
+        """
+        ...
+
+    def hold(self) -> AbstractContextManager[None]:
+        """While entered, the call's limits in time stand still: somebody is asked something. May be nested."""
         ...
 
 
@@ -137,4 +172,15 @@ class Foreign(msgspec.Struct, frozen=True, eq=False):
     params: dict[str, Raw]
 
 
-News = Change | Foreign
+class Unasked(msgspec.Struct, frozen=True, eq=False):
+    """A question that comes while none of the host's calls is under way (a server may ask for roots right after its
+    handshake), for the host that the instance is keyed by.
+    """
+
+    server: str
+    question: Question
+    answer: Callable[[Raw | RpcError, str], None]  # as ``Call.answer``, once
+    over: trio.Event  # set once no answer is of any use: there is one, it was withdrawn, or the server has gone
+
+
+News = Change | Foreign | Unasked
