@@ -11,15 +11,14 @@ import trio
 from msgspec import Raw
 
 from mcpx import __version__
-from mcpx.errors import RpcError, UnknownItem, UpstreamError
+from mcpx.errors import UnknownItem, UpstreamError
 from mcpx.gateway import cursors
 from mcpx.gateway.catalog import NOT_YET, Catalog
 from mcpx.gateway.exchange import Exchange, Router
 from mcpx.gateway.uris import ancestors
 from mcpx.gateway.watch import Watch
-from mcpx.spec.revisions import LATEST_LEGACY
 from mcpx.transports.crew import open_crew
-from mcpx.upstream.call import Asker, Change, Identity, Request, Unasked
+from mcpx.upstream.call import Asker, Change, Identity, Request
 from mcpx.upstream.supervisor import Supervisor
 from mcpx.upstream.target import open_surroundings
 from mcpx.wire import frames
@@ -226,8 +225,6 @@ async def open_gateway(
         def heard(supervisor: Supervisor, key: Key, news: News) -> None:
             if isinstance(news, Change):
                 catalog.changed(supervisor, news.kind, news.uri)
-            elif isinstance(news, Unasked):
-                news.answer(RpcError(frames.INTERNAL_ERROR, "The host cannot be asked now"), LATEST_LEGACY)
             elif supervisor.server.passthrough:
                 gateway.hand_on(supervisor, key, news)
 

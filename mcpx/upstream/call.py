@@ -28,6 +28,7 @@ class Asker(msgspec.Struct, frozen=True, eq=False):
     capabilities: Mapping[str, Raw] = {}  # what the host declared, as it wrote it
     client_info: Raw | None = None  # shown in status and logs, and relayed in pass-through; changes no behaviour
     log_level: str | None = None
+    alone: bool = False  # a request without a connection: others of the same ``host`` may be anybody's
 
 
 class Request(msgspec.Struct, eq=False):
@@ -172,15 +173,18 @@ class Foreign(msgspec.Struct, frozen=True, eq=False):
     params: dict[str, Raw]
 
 
+News = Change | Foreign
+
+
 class Unasked(msgspec.Struct, frozen=True, eq=False):
-    """A question that comes while none of the host's calls is under way (a server may ask for roots right after its
-    handshake), for the host that the instance is keyed by.
+    """A question that comes while none of the host's calls is under way: a server may ask for roots right after its
+    handshake. It is for the one host that the instance is keyed by.
+
+    Where that host cannot be asked at once it is kept for the next call of the same instance.
     """
 
     server: str
+    host: str  # as in ``Asker``
     question: Question
-    answer: Callable[[Raw | RpcError, str], None]  # as ``Call.answer``, once
+    answer: Callable[[Raw | RpcError, str], None]  # as ``Call.answer``; whoever takes the question owes one
     over: trio.Event  # set once no answer is of any use: there is one, it was withdrawn, or the server has gone
-
-
-News = Change | Foreign | Unasked
