@@ -61,6 +61,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
         float,
         _limit("seconds", "hard cap of a call, whatever progress says", least=MOMENT, key="callTimeout.total"),
     ] = 3600.0
+    question_timeout: Annotated[
+        float,
+        _limit("seconds", "how long a question of a server waits for its answer", least=MOMENT, level="gateway"),
+    ] = 600.0
     exit_budget_eof: Annotated[
         float,
         _limit(
@@ -146,6 +150,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
         float,
         _limit("seconds", "a comment or ping on every open stream of a host, so often", least=MOMENT, level="gateway"),
     ] = 15.0
+    max_parked: Annotated[
+        int,
+        _limit("count", "calls at once that wait for answers of modern hosts", least=1, most=1_000_000, level="gateway"),
+    ] = 256
     max_subscriptions: Annotated[
         int,
         _limit(
@@ -236,6 +244,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     servers: tuple[ServerSettings, ...] = ()
     limits: Limits = Limits()
+    state_key: str | None = None  # a secret: what mcpx gives hosts to give back is sealed with it; None: a random one
     state_dir: str | None = None  # where eras are remembered; None keeps them in memory only
     source: str | None = None  # the file it came from, for messages
 
