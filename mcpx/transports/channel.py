@@ -13,7 +13,18 @@ from mcpx.wire.lines import Oversize
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Channel", "ClientChannel", "Gap", "Lost", "Oversize"]
+__all__ = ["Channel", "ClientChannel", "Gap", "Lost", "Oversize", "Said"]
+
+
+class Said(NamedTuple):
+    """A message that came on the stream of a request of ours and is not its answer: it is about that request.
+
+    Only where each request has a stream of its own (2025-03-26 to 2025-11-25 basic/transports, Sending Messages to the
+    Server: such messages SHOULD relate to the request).
+    """
+
+    message: bytes
+    stream: int  # the id of that request
 
 
 class Lost(NamedTuple):
@@ -41,7 +52,7 @@ class Gap(NamedTuple):
 class ClientChannel(Protocol):
     """What a client needs of a channel to its server. One task receives; any task sends."""
 
-    async def receive(self) -> Sequence[bytes | Oversize | Lost | Gap]:
+    async def receive(self) -> Sequence[bytes | Oversize | Said | Lost | Gap]:
         """The next messages, at least one, each without its newline. Empty at the end of the stream.
 
         Raises ``trio.BrokenResourceError`` when the connection broke.

@@ -27,8 +27,8 @@ class Asker(msgspec.Struct, frozen=True, eq=False):
     host: str  # which connection or session; questions and leases go by it
     capabilities: Mapping[str, Raw] = {}  # what the host declared, as it wrote it
     client_info: Raw | None = None  # shown in status and logs, and relayed in pass-through; changes no behaviour
-    log_level: str | None = None
-    alone: bool = False  # a request without a connection: others of the same ``host`` may be anybody's
+    log_level: str | None = None  # of what it wants to hear; None: nothing, or what the server sends by itself
+    lasting: bool = True  # all that is asked by ``host`` is asked by the same one; not so without a connection
 
 
 class Request(msgspec.Struct, eq=False):
@@ -173,7 +173,15 @@ class Foreign(msgspec.Struct, frozen=True, eq=False):
     params: dict[str, Raw]
 
 
-News = Change | Foreign
+class Remark(msgspec.Struct, frozen=True, eq=False):
+    """A log message of no call, from an instance that one host has for itself."""
+
+    server: str
+    host: str  # as in ``Asker``
+    message: LogMessage
+
+
+News = Change | Foreign | Remark
 
 
 class Unasked(msgspec.Struct, frozen=True, eq=False):

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from mcpx.errors import RemoteProtocolError, RpcError, UpstreamError, UpstreamGone, UpstreamUnanswered
 from mcpx.spec import meta
 from mcpx.spec.revisions import BATCHING
-from mcpx.transports.channel import Gap, Lost
+from mcpx.transports.channel import Gap, Lost, Said
 from mcpx.transports.crew import open_crew
 from mcpx.upstream.call import Progress
 from mcpx.wire import frames
@@ -38,13 +38,18 @@ _MESSAGE = re.compile(rb'\{\s*"(?:jsonrpc|id|method|result|error)"\s*:')  # how 
 
 
 class Listener(Protocol):
-    """What a session wants to hear of its connection. Called by the reader: must not block."""
+    """What a session wants to hear of its connection. Called by the reader: must not block.
 
-    def notified(self, method: str, params: dict[str, Raw]) -> None: ...
+    ``stream`` is the id of our request on whose stream it came, where each has one of its own; that may be over.
+    """
 
-    def asked(self, id: Raw, method: str, params: dict[str, Raw]) -> None: ...
+    def notified(self, method: str, params: dict[str, Raw], stream: int | None) -> None: ...
+
+    def asked(self, id: Raw, method: str, params: dict[str, Raw], stream: int | None) -> None: ...
 
     def interrupted(self, *, forgotten: bool) -> None: ...
+
+    def ended(self) -> None: ...
 
 
 class Connection:
@@ -97,6 +102,15 @@ class Connection:
         """The call of ours in flight that an id names, in whichever way the server spells it."""
         return self._outgoing.find(id)
 
+    def find_number(self, number: int) -> PendingCall | None:
+        """The call of ours in flight that has this id."""
+        return self._outgoing.find(Raw(b"%d" % number))
+
+    @property
+    def calls(self) -> list[PendingCall]:
+        """Our calls in flight, in the order in which they were sent."""
+        return list(self._outgoing)
+
     def notify(self, method: str, params: object = UNSET) -> None:
         """Queue a notification."""
         self._channel.send_nowait(frames.encode(frames.notification(method, params)))
@@ -128,6 +142,8 @@ class Connection:
             self.closed.set()
             for call in self._outgoing.drain():
                 call.finish(UpstreamGone(self.server, reason))
+            if self.listener is not None:
+                self.listener.ended()
 
     async def run_answers(self) -> None:
         """Send the answers to the server's requests, as far as it reads them."""
@@ -156,35 +172,37 @@ class Connection:
             self._take(message)
         return bool(messages)
 
-    def _take(self, message: bytes | Oversize | Lost | Gap) -> None:
-        if isinstance(message, Oversize):
+    def _take(self, message: bytes | Oversize | Said | Lost | Gap) -> None:
+        if isinstance(message, bytes):
+            self._take_message(message, None)
+        elif isinstance(message, Said):
+            self._take_message(message.message, message.stream)
+        elif isinstance(message, Oversize):
             self._take_oversize(message)
-            return
-        if isinstance(message, Lost):
+        elif isinstance(message, Lost):
             self._take_lost(message)
-            return
-        if isinstance(message, Gap):
-            if self.listener is not None:
-                self.listener.interrupted(forgotten=message.forgotten)
-            return
+        elif self.listener is not None:
+            self.listener.interrupted(forgotten=message.forgotten)
+
+    def _take_message(self, message: bytes, stream: int | None) -> None:
         try:
             if self.revision in BATCHING and frames.is_batch(message):
                 for one in frames.split_batch(message):
-                    self._take(one)
+                    self._take_message(one, stream)
                 return
             frame = frames.decode_frame(message)
             if frame.method is UNSET:
                 self._take_answer(frame)
             elif frame.id is UNSET:
-                self._take_notification(frame.method, frames.optional_members(frame.params))
+                self._take_notification(frame.method, frames.optional_members(frame.params), stream)
             else:
-                self._take_request(frame.id, frame.method, frame.params)
+                self._take_request(frame.id, frame.method, frame.params, stream)
         except RemoteProtocolError as error:
             if error.code == frames.PARSE_ERROR:
                 begin = _MESSAGE.search(message)
                 if begin is not None and begin.start() > 0:  # noise without a newline, and a message on the same line
                     self._take_noise(message[: begin.start()])
-                    self._take(message[begin.start() :])
+                    self._take_message(message[begin.start() :], stream)
                     return
                 self._fail_unreadable(message, error.message)
             self._take_noise(message)
@@ -208,27 +226,27 @@ class Connection:
         elif kind == "error" and isinstance(frame.error, Raw) and frame.id in (UNSET, frames.NULL):
             self.complain(f"sent an error that names no request: {_shorten(bytes(frame.error))}")
 
-    def _take_request(self, id: Raw, method: str, params: Raw | UnsetType) -> None:
+    def _take_request(self, id: Raw, method: str, params: Raw | UnsetType, stream: int | None) -> None:
         if frames.id_key(id) is None:
             return  # whatever is answered could not be matched
         if self.listener is not None:
             try:
-                self.listener.asked(id, method, frames.optional_members(params))
+                self.listener.asked(id, method, frames.optional_members(params), stream)
             except RemoteProtocolError:
-                self.listener.asked(id, method, {})  # it waits for an answer all the same
+                self.listener.asked(id, method, {}, stream)  # it waits for an answer all the same
         elif method == "ping":  # the one request that may come before the handshake is over (2025-11-25 lifecycle)
             self.answer(frames.result(id, Raw(b"{}")))
         else:
             self.answer(frames.error(id, frames.INVALID_REQUEST, "Invalid request: the handshake is not over"))
 
-    def _take_notification(self, method: str, params: dict[str, Raw]) -> None:
+    def _take_notification(self, method: str, params: dict[str, Raw], stream: int | None) -> None:
         if method == "notifications/progress":
             token = params.pop(meta.PROGRESS_TOKEN, None)
             call = self._outgoing.find(token) if token is not None else None
             if call is not None:
                 call.put(Progress(params))
         elif self.listener is not None:
-            self.listener.notified(method, params)
+            self.listener.notified(method, params, stream)
 
     def _take_oversize(self, message: Oversize) -> None:
         owner = oversize_frame(message)

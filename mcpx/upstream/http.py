@@ -17,7 +17,7 @@ from msgspec import Raw
 from mcpx.errors import BrokenAnswer, ConnectError
 from mcpx.spec.codes import MODERN_CODES, UNSUPPORTED_VERSION
 from mcpx.spec.headers import LAST_EVENT_ID, MCP_SESSION_ID, request_headers
-from mcpx.transports.channel import Gap
+from mcpx.transports.channel import Gap, Said
 from mcpx.transports.crew import open_crew
 from mcpx.transports.reasons import secrets_among
 from mcpx.upstream.http_answers import (
@@ -173,8 +173,11 @@ class HttpChannel(PostingChannel):
                 self._look_at(exchange, found.frame.result, answer)
                 if error_code(found.frame) in (LEGACY_DOUBTS if exchange.letter.version is None else MODERN_DOUBTS):
                     self._doubt(exchange)
+            if found.frame is None:
+                await self.deliver(Said(found.body, exchange.number))
+                return False
             await self.deliver(found.body)
-            return found.frame is not None
+            return True
 
         return take
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from mcpx.errors import BrokenAnswer, ConnectError, LocalProtocolError
-from mcpx.transports.channel import Gap, Lost
+from mcpx.transports.channel import Gap, Lost, Said
 from mcpx.upstream.http_answers import NoAnswer, Place, read_refusal
 from mcpx.upstream.http_letters import Letter, read_letter
 
@@ -54,7 +54,7 @@ class PostingChannel(ABC):
         self.max_frame = max_frame
         self._crew = crew
         self._exchanges: dict[int, Exchange] = {}
-        self._put, self._inbox = trio.open_memory_channel[bytes | Lost | Gap](0)
+        self._put, self._inbox = trio.open_memory_channel[bytes | Said | Lost | Gap](0)
         self._notes = 0  # under way
         self._progress = trio.Event()  # replaced whenever one of them is done
         self._end = "The connection to the server ended."
@@ -66,7 +66,7 @@ class PostingChannel(ABC):
         """How it ended, in a sentence for a person."""
         return self._end
 
-    async def receive(self) -> Sequence[bytes | Oversize | Lost | Gap]:
+    async def receive(self) -> Sequence[bytes | Oversize | Said | Lost | Gap]:
         """The next messages; see ``ClientChannel``."""
         try:
             messages = [await self._inbox.receive()]
@@ -116,7 +116,7 @@ class PostingChannel(ABC):
             self._put.close()
             self._wake()
 
-    async def deliver(self, item: bytes | Lost | Gap) -> None:
+    async def deliver(self, item: bytes | Said | Lost | Gap) -> None:
         """Queue what came, until the connection has taken it."""
         with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # ended, and with it every call
             await self._put.send(item)

@@ -17,12 +17,13 @@ State = Literal["starting", "up", "backing off", "ended"]
 
 class Key(msgspec.Struct, frozen=True):
     """What tells instances apart. ``told`` is canonical JSON; ``host`` is set where the instance could ask that
-    host.
+    host, and ``seat`` where it could ask one that has no connection: it takes one request at a time then.
     """
 
     told: bytes = b""
     host: str | None = None
     call: int | None = None  # scope "call": one instance each
+    seat: int | None = None
 
 
 COMMON_KEY = Key()  # the instance of all who need none of their own: a modern server has no other
@@ -38,6 +39,7 @@ class Instance:
         self.since = now
         self.session: Session | None = None
         self.leases = 0  # of calls that use it, or wait for it
+        self.user = user_of(asker)  # who leased it last
         self.kept = False  # somebody has subscribed to what it changes
         self.last_used = now
         self.failures = 0  # in a row, without a healthy run between
@@ -50,6 +52,11 @@ class Instance:
     @property
     def idle(self) -> bool:
         return self.leases == 0 and not self.kept
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all its requests are one host's now, so that what it asks is for that host."""
+        return self.key.host is not None or ((self.key.seat or self.key.call) is not None and self.leases > 0)
 
     @property
     def ready(self) -> bool:
@@ -78,6 +85,11 @@ class Instance:
             [] if connection is None else connection.noise,
             0 if connection is None else connection.noise_count,
         )
+
+
+def user_of(asker: Asker) -> tuple[str, bytes]:
+    """Who an asker without a connection may well be: its address, and what it calls itself."""
+    return asker.host, bytes(asker.client_info or b"")
 
 
 class InstanceStatus(msgspec.Struct, frozen=True):

@@ -16,25 +16,24 @@ from mcpx.wire.raws import is_object
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpx.upstream.call import Asker, Identity
-    from mcpx.upstream.session import TryAgain
+    from mcpx.upstream.call import Asker, Identity, InputRequired
 
 
 class LegacyForm:
     """See ``mcpx.upstream.session.Form``."""
 
-    answers_requests = True
     announces_changes = True
 
-    def __init__(self, revision: str) -> None:
+    def __init__(self, revision: str, told: Mapping[str, Raw]) -> None:
         self.revision = revision
+        self.told = capabilities.narrow_client(told, revision)
         # The oldest revision has the method and no capability that declares it.
         self.assumes_completions = not capabilities.narrow_server({"completions": Raw(b"{}")}, revision)
 
     def meta(self, asker: Asker, foreign: Mapping[str, Raw], token: int | None) -> dict[str, Any]:
         return {**foreign, meta.PROGRESS_TOKEN: token} if token is not None else dict(foreign)
 
-    def conclude(self, server: str, method: str, payload: Raw) -> Raw | TryAgain:
+    def conclude(self, server: str, method: str, payload: Raw, asker: Asker) -> Raw | InputRequired:
         if not is_object(payload):
             raise UpstreamError(server, f"The server's result of {method} is no object.")
         return payload
@@ -58,8 +57,10 @@ def initialize_params(offered: str, told: Mapping[str, Raw], client_info: Raw) -
     }
 
 
-def read_initialize_result(server: str, payload: Raw, *, pinned: str | None) -> tuple[LegacyForm, Identity]:
-    """Take the server's answer to ``initialize``.
+def read_initialize_result(
+    server: str, payload: Raw, *, told: Mapping[str, Raw], pinned: str | None
+) -> tuple[LegacyForm, Identity]:
+    """Take the server's answer to ``initialize``, in which it was ``told`` what the host can do.
 
     Raises ``UpstreamStartError`` for a revision that mcpx does not speak (2025-11-25 schema, InitializeResult: the
     client must disconnect then) or, where one revision is ``pinned``, for any other.
@@ -80,7 +81,7 @@ def read_initialize_result(server: str, payload: Raw, *, pinned: str | None) -> 
             f'The server offers the revision {version}, but the configuration pins "protocol": "{pinned}". '
             "Pin one that the server speaks, or use auto.",
         )
-    form = LegacyForm(version)
+    form = LegacyForm(version, told)
     identity = read_identity(answer.server_info, answer.capabilities, answer.instructions)
     offered = identity.capabilities
     if form.assumes_completions and ("prompts" in offered or "resources" in offered):

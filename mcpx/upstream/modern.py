@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from mcpx.errors import UpstreamError
+from mcpx.errors import RpcError, UpstreamError
 from mcpx.spec import capabilities, meta
+from mcpx.spec.asking import permit_question
 from mcpx.spec.methods import METHODS
+from mcpx.upstream.call import InputRequired, Question
 from mcpx.upstream.identity import read_identity
-from mcpx.upstream.session import TryAgain
 from mcpx.wire import frames
 from mcpx.wire.raws import members_of, string_of
 
@@ -34,13 +35,13 @@ class ResultHead(msgspec.Struct, rename="camel", gc=False):
     request_state: Raw | UnsetType = UNSET
 
 
+_NO_PARAMS = Raw(b"{}")
 _head = msgspec.json.Decoder(ResultHead)
 
 
 class ModernForm:
     """See ``mcpx.upstream.session.Form``."""
 
-    answers_requests = False
     announces_changes = False
     assumes_completions = False
 
@@ -73,7 +74,7 @@ class ModernForm:
             envelope[meta.LOG_LEVEL] = asker.log_level
         return envelope
 
-    def conclude(self, server: str, method: str, payload: Raw) -> Raw | TryAgain:
+    def conclude(self, server: str, method: str, payload: Raw, asker: Asker) -> Raw | InputRequired:
         """LV-36: an absent type means complete, an unknown one makes the result invalid."""
         try:
             head = _head.decode(payload)
@@ -86,11 +87,36 @@ class ModernForm:
         row = METHODS.get(method)
         if row is None or row.interrupts is None or not row.interrupts.covers(self.revision):
             raise UpstreamError(server, f"The server asked for input on {method}, where the protocol has no questions.")
-        if isinstance(head.input_requests, Raw) and members_of(head.input_requests) != {}:
-            raise UpstreamError(server, "The server asked a question of a kind that mcpx did not declare.")
-        if isinstance(head.request_state, UnsetType) or string_of(head.request_state) is None:
+        questions = self._questions(server, head.input_requests, asker)
+        state = None if head.request_state in (UNSET, frames.NULL) else head.request_state
+        if state is not None and string_of(state) is None:
+            raise UpstreamError(server, f"The server asked for input on {method}, with a state that is no string.")
+        if state is None and not questions:
             raise UpstreamError(server, f"The server asked for input on {method}, but put no question.")
-        return TryAgain(head.request_state)
+        return InputRequired(questions, state, self.revision, server)
+
+    def _questions(self, server: str, written: Raw | UnsetType, asker: Asker) -> tuple[Question, ...]:
+        """The questions in a result (2026-07-28 basic/patterns/mrtr). One that the server may not put makes all of the
+        result invalid, as there is no way to refuse it alone.
+        """
+        if isinstance(written, UnsetType) or written == frames.NULL:
+            return ()
+        if (asked := members_of(written)) is None:
+            raise UpstreamError(server, "The server's inputRequests are no object.")
+        told = capabilities.narrow_client(self._tell(asker), self.revision)
+        questions: list[Question] = []
+        for key, raw in asked.items():
+            members = members_of(raw) or {}
+            method, params = string_of(members.get("method")), members_of(members.get("params", _NO_PARAMS))
+            if method is None or params is None:
+                raise UpstreamError(server, f"The server's question {key!r} makes no sense.")
+            try:
+                params = permit_question(method, params, told, self.revision)
+            except RpcError as error:
+                reason = f"The server asked {method}, which it may not. {error.message}."
+                raise UpstreamError(server, reason) from None
+            questions.append(Question(key, method, params, self.revision))
+        return tuple(questions)
 
 
 class DiscoverResult(msgspec.Struct, rename="camel"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +20,7 @@ from mcpx.spec import meta
 from mcpx.spec.lists import CHANGE_FILTERS, RESOURCE_FILTER, RESOURCE_UPDATED
 from mcpx.upstream.backoff import HEALTHY, restart_delay
 from mcpx.upstream.call import Interest, Request
+from mcpx.upstream.clock import CallClock
 from mcpx.upstream.listening import AGREE_LIMIT, LISTENER, Listening, shown
 from mcpx.upstream.pending import PendingCall
 from mcpx.wire import frames
@@ -255,8 +257,7 @@ class ModernListening(Listening):
         stream.call = PendingCall(
             session.connection,
             lambda number: session.frame(number, request, None, progress=False),
-            idle=float("inf"),
-            total=float("inf"),
+            CallClock(inf, inf),
         )
         with stream.scope, stream.call as call:
             try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import trio
 
 from mcpx.errors import UpstreamTimeout
-from mcpx.upstream.call import Event, Progress
+from mcpx.upstream.call import Event, LogMessage, Progress, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,53 +16,62 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
+    from mcpx.upstream.call import Asker
+    from mcpx.upstream.clock import CallClock
     from mcpx.upstream.connection import Connection
 
 # Progress events kept for a host that is behind; of a longer burst only the newest survives (each one supersedes the
 # last).
 MAX_PROGRESS = 16
+# Events kept for it in all; beyond them log messages are dropped.
+MAX_EVENTS = 1024
 
 
 class PendingCall:
     """One request and what the upstream says about it. See ``mcpx.upstream.call.Call`` for the contract.
 
-    ``build(id)`` makes the frame once the id is known; ``idle`` and ``total`` are seconds, measured from when it was
-    sent. ``cancellable=False`` is for the probe and ``initialize``, which are never cancelled on the wire.
+    ``build(id)`` makes the frame once the id is known; the limits of ``clock`` are measured from when it was sent.
+    ``cancellable=False`` is for the probe and ``initialize``, which are never cancelled on the wire. ``asker`` is the
+    host whose call it is, ``None`` for one of mcpx's own. ``rank`` says how well a question of the server's rides on
+    it, 0 for not at all; ``late`` is called with the key of one whose answer is overdue.
     """
 
     __slots__ = (
         "_build",
         "_cancellable",
         "_connection",
-        "_deadline",
         "_done",
         "_events",
-        "_idle",
-        "_progressed",
-        "_total",
+        "_late",
         "_wake",
+        "asker",
+        "clock",
         "id",
+        "rank",
     )
 
     def __init__(
         self,
         connection: Connection,
         build: Callable[[int], bytes],
+        clock: CallClock,
         *,
-        idle: float,
-        total: float,
         cancellable: bool = True,
+        asker: Asker | None = None,
+        rank: int = 0,
+        late: Callable[[str], None] | None = None,
     ) -> None:
         self._connection = connection
         self._build = build
         self._cancellable = cancellable
-        self._idle = idle
-        self._total = total
+        self._late = late
         self._events: deque[Event | Raw | Exception] = deque()
         self._wake: trio.Event | None = None
         self._done = False
+        self.asker = asker
+        self.clock = clock
+        self.rank = rank
         self.id: int | None = None  # None until it was sent
-        self._start_clock()
 
     def __enter__(self) -> Self:
         return self
@@ -79,22 +88,32 @@ class PendingCall:
         queued, never half, and its limits count from then.
         """
         self.id = await self._connection.issue(self, self._build)
-        self._start_clock()
+        self.clock.start()
 
     def put(self, event: Event) -> None:
         """Take an event from the reader; never blocks."""
         if type(event) is Progress:
-            self._progressed = trio.current_time()
+            self.clock.progress()
             if len(self._events) >= MAX_PROGRESS and type(self._events[-1]) is Progress:
                 self._events.pop()
+        elif type(event) is LogMessage and len(self._events) >= MAX_EVENTS:
+            return
+        elif type(event) is Question:
+            self.clock.open(event.key)
         self._events.append(event)
-        self._notify()
+        self.poke()
 
     def finish(self, outcome: Raw | Exception) -> None:
         """Take the end of the call from the reader: a result, or the exception to raise."""
         self._done = True
         self._events.append(outcome)
-        self._notify()
+        self.poke()
+
+    def poke(self) -> None:
+        """Look again: something has come, or the clock says something else."""
+        if self._wake is not None:
+            self._wake.set()
+            self._wake = None
 
     async def next_raw(self) -> Event | Raw:
         """The next event, or the result as raw JSON. Sends the request on first use.
@@ -102,36 +121,36 @@ class PendingCall:
         Raises what ended the call (``RpcError``, ``UpstreamGone``), or ``UpstreamTimeout`` after it was cancelled
         upstream, or where the server reads so little that it could not even be queued in time.
         """
-        while not self._events:
-            with trio.move_on_at(self._expiry):
+        clock = self.clock
+        while self.id is None or not self._events:
+            with trio.move_on_at(clock.expiry):
                 if self.id is None:
                     await self.send()
                 if not self._events:
                     self._wake = trio.Event()
                     await self._wake.wait()
-            if not self._events and trio.current_time() >= self._expiry:
+            if self.id is not None and self._events:
+                break
+            if clock.is_over:
                 raise self._time_out()
+            if self._late is not None:
+                for question in clock.overdue:
+                    self._late(question)
+        return self._pop()
+
+    def next_raw_nowait(self) -> Event | Raw | None:
+        """The same where something has come already; ``None`` where nothing has."""
+        return self._pop() if self._events else None
+
+    def _pop(self) -> Event | Raw:
         event = self._events.popleft()
         if isinstance(event, Exception):
             raise event
         return event
 
-    @property
-    def _expiry(self) -> float:
-        return min(self._progressed + self._idle, self._deadline)
-
-    def _start_clock(self) -> None:
-        self._progressed = now = trio.current_time()
-        self._deadline = now + self._total
-
-    def _notify(self) -> None:
-        if self._wake is not None:
-            self._wake.set()
-            self._wake = None
-
     def _time_out(self) -> UpstreamTimeout:
-        capped = trio.current_time() >= self._deadline
-        limit = self._total if capped else self._idle
+        capped = self.clock.is_capped
+        limit = self.clock.total if capped else self.clock.idle
         if self.id is None:
             reason = f"The server did not read what it was sent before within {limit:g} s, so the request was not sent."
         else:

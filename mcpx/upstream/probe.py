@@ -23,6 +23,7 @@ from mcpx.errors import McpxError, RpcError, UpstreamGone, UpstreamStartError, U
 from mcpx.spec.codes import MODERN_CODES, UNSUPPORTED_VERSION
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN, SUPPORTED, newest_common
 from mcpx.upstream.call import Identity
+from mcpx.upstream.clock import CallClock
 from mcpx.upstream.eras import Remembered
 from mcpx.upstream.legacy import LegacyForm, initialize_params, read_initialize_result
 from mcpx.upstream.modern import DiscoverResult, ModernForm, discover_params
@@ -262,7 +263,7 @@ class Opener:
         return msgspec.structs.replace(agreement, remember=msgspec.structs.replace(agreement.remember, era=None))
 
     def _complete_handshake(self, answer: Raw) -> Agreement:
-        form, identity = read_initialize_result(self._server, answer, pinned=self._plan.pinned)
+        form, identity = read_initialize_result(self._server, answer, told=self._told, pinned=self._plan.pinned)
         self._connection.notify("notifications/initialized")
         return Agreement(form, identity, _memory("legacy", form.revision, identity))
 
@@ -325,7 +326,7 @@ class _Probe(PendingCall):
     def __init__(
         self, connection: Connection, build: Callable[[int], bytes], late: Callable[[Remembered], None] | None
     ) -> None:
-        super().__init__(connection, build, idle=math.inf, total=math.inf, cancellable=False)
+        super().__init__(connection, build, CallClock(math.inf, math.inf), cancellable=False)
         self._late = late
         self.late_allowed = False
 

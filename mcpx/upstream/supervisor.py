@@ -3,6 +3,9 @@
 Instances are keyed by what they were told (design, An exchange, and whose question it is): a legacy server hears a
 host's capabilities once, at its handshake, so hosts share an instance only where it was told the same, and never where
 that includes anything that can ask. A modern server hears them on every request and needs one instance.
+
+A host without a connection, as over modern HTTP, may be anybody, so that its requests have such an instance for
+themselves, one at a time: if possible the one that the same caller had last.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import logging
 import random
 from contextlib import AsyncExitStack, contextmanager
 from functools import lru_cache, partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -22,24 +26,27 @@ from mcpx.spec.revisions import is_modern
 from mcpx.upstream.backoff import restart_delay
 from mcpx.upstream.call import Interest
 from mcpx.upstream.eras import Memory
-from mcpx.upstream.instance import COMMON_KEY, Instance, InstanceStatus, Key
+from mcpx.upstream.instance import COMMON_KEY, Instance, InstanceStatus, Key, user_of
 from mcpx.upstream.interests import Group, Interested, Interests, union_of
 from mcpx.upstream.listening import say_all
-from mcpx.upstream.target import Surroundings, open_session
+from mcpx.upstream.logs import Levels
+from mcpx.upstream.target import Surroundings, is_http, open_session
 from mcpx.wire import frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from msgspec import Raw
 
     from mcpx.settings import ServerSettings
-    from mcpx.upstream.call import Asker, News
+    from mcpx.spec.levels import Level
+    from mcpx.upstream.call import Asker, News, Unasked
     from mcpx.upstream.instance import State
     from mcpx.upstream.session import Session
 
 log = logging.getLogger("mcpx.upstream")
 
+FIRST_SEAT = 1
 KEPT_TOLD = 16  # of the last askers: a host is the same one for all its requests, and there are few at a time
 
 
@@ -55,7 +62,8 @@ class Supervisor:
     """One server's instances, each a task of ``nursery``: when that is cancelled, all of them end at once, by the
     ladder.
 
-    Starts nothing by itself. ``heard`` and ``came_up`` are called by the readers and must not block.
+    Starts nothing by itself. ``heard``, ``came_up`` and ``unasked`` are called by the readers and must not block;
+    ``unasked`` takes a question that belongs to no call, if its host can be asked at once.
     """
 
     def __init__(
@@ -67,6 +75,7 @@ class Supervisor:
         *,
         heard: Callable[[Supervisor, Key, News], None],
         came_up: Callable[[Supervisor], None],
+        unasked: Callable[[Unasked], bool] = lambda unasked: False,
     ) -> None:
         self.server = server
         self.memory = Memory(server, state_folder)
@@ -74,11 +83,13 @@ class Supervisor:
         self._nursery = nursery
         self._on_news = heard
         self._came_up = came_up
+        self._unasked = unasked
         self._instances: dict[Key, Instance] = {}
         self._news = trio.Event()  # replaced whenever an instance changes its state or is let go
         self._start_lock = trio.Lock()  # one start at a time
         self._calls = 0
         self._interests = Interests(self.key, self._interest_changed)
+        self._levels = Levels()
         self._told = lru_cache(KEPT_TOLD)(self._work_out_told)
         self._modern: bool | None = None  # as the last start showed; before it, as remembered
 
@@ -106,7 +117,18 @@ class Supervisor:
         told = self._told(asker)
         if not told.capabilities:
             return COMMON_KEY  # told nothing: the same instance, whichever era the server turns out to be of
-        return Key(told.canonical, asker.host if told.can_ask else None)
+        if not told.can_ask:
+            return Key(told.canonical)
+        if asker.lasting:
+            return Key(told.canonical, asker.host)
+        # Where each request has a stream of its own, that says whose a question is.
+        return Key(told.canonical, seat=None if self._is_streamable else FIRST_SEAT)
+
+    @property
+    def _is_streamable(self) -> bool:
+        """Whether the server is one of Streamable HTTP, as far as that is known."""
+        server = self.server
+        return is_http(server) and server.transport != "sse" and not self.memory.value.sse
 
     def told_key(self, asker: Asker) -> bytes:
         """What of an asker the lists of this server may depend on: two askers with one key see the same."""
@@ -124,10 +146,13 @@ class Supervisor:
 
     def lease_nowait(self, asker: Asker) -> Instance | None:
         """An instance that is up, taken; ``None`` where one must be waited for."""
-        instance = None if self.server.scope == "call" else self._instances.get(self.key(asker))
+        if self.server.scope == "call":
+            return None
+        key = self.key(asker)
+        instance = self._instances.get(key) if key.seat is None else self._free_seat(key, asker)
         if instance is None or not instance.ready:
             return None
-        return self._take(instance)
+        return self._take(instance, asker)
 
     def session_nowait(self, asker: Asker) -> Session | None:
         """The session that a notification of this asker's is for: its own, or the only one that is up.
@@ -144,20 +169,27 @@ class Supervisor:
         Raises ``UpstreamStartError`` as soon as a start has failed, or at once where the last one did and the next is
         not due yet; ``UpstreamTimeout`` where all instances stayed busy for twice ``startTimeout``.
         """
-        key = self._call_key() if self.server.scope == "call" else self.key(asker)
         # A start gets its whole time, and so does one that waits behind another.
         patience = 2 * self.server.limits.start_timeout
+        call = self._call_key() if self.server.scope == "call" else None
         with trio.move_on_after(patience):
             while True:
-                instance = self._take(self._instances.get(key) or await self._start(key, asker))
+                key = call or self.key(asker)
+                if key.seat is None:
+                    instance = self._instances.get(key) or await self._start(key, asker)
+                else:
+                    instance = await self._find_seat(key, asker)
+                    if instance is None:
+                        continue
+                self._take(instance, asker)
                 # Who waits for an instance uses it: otherwise two could push out each other's for ever.
                 try:
-                    while self._instances.get(key) is instance:
+                    while self._instances.get(instance.key) is instance and self._serves(
+                        instance, call or self.key(asker)
+                    ):
                         if instance.ready:
                             return instance
                         await self._wait_for_start(instance)
-                        if key.call is None:
-                            key = self.key(asker)  # the server's era may be known now
                 except BaseException:
                     self.release(instance)
                     raise
@@ -167,6 +199,31 @@ class Supervisor:
             f"No instance was free within {patience:g} s; {len(self._instances)} are in use or starting. "
             "Raise maxInstances, or try again later.",
         )
+
+    async def _find_seat(self, key: Key, asker: Asker) -> Instance | None:
+        """An instance that nobody uses, for an asker without a connection; ``None`` where it is to be looked again."""
+        if (free := self._free_seat(key, asker)) is not None:
+            return free
+        taken = {one.key.seat for one in self._instances.values() if one.key.told == key.told}
+        seat = next(seat for seat in count(FIRST_SEAT) if seat not in taken)
+        if len(self._instances) >= self.server.limits.max_instances and not self._make_room():
+            await self._news.wait()  # one may be given back
+            return None
+        instance = await self._start(Key(key.told, seat=seat), asker)
+        return None if instance.leases else instance  # somebody may have been quicker
+
+    def _free_seat(self, key: Key, asker: Asker) -> Instance | None:
+        """The best of those that nobody uses: one that is ready, that this caller had last, or else the last used."""
+        user = user_of(asker)
+        return max(
+            (one for one in self._instances.values() if one.key.seat and one.key.told == key.told and not one.leases),
+            key=lambda one: (one.ready, one.user == user, one.last_used),
+            default=None,
+        )
+
+    def _serves(self, instance: Instance, key: Key) -> bool:
+        """Whether an instance is one for askers of that key, as far as the server's era is known now."""
+        return instance.key == key or (key.seat is not None and instance.key.seat is not None)
 
     def _call_key(self) -> Key:
         """A key for one call and no other."""
@@ -188,13 +245,18 @@ class Supervisor:
         """Give a leased instance back."""
         instance.leases -= 1
         instance.last_used = trio.current_time()
+        if instance.key.seat is not None:
+            if instance.session is not None and instance.session.questions is not None:
+                instance.session.questions.clear()  # the next one may be another host
+            self._wake()
         if instance.idle:
             if instance.key.call is not None:
                 instance.scope.cancel()
             self._wake()
 
-    def _take(self, instance: Instance) -> Instance:
+    def _take(self, instance: Instance, asker: Asker) -> Instance:
         instance.leases += 1
+        instance.user = user_of(asker)
         return instance
 
     def _not_yet(self, instance: Instance) -> UpstreamStartError:
@@ -206,14 +268,21 @@ class Supervisor:
     async def _start(self, key: Key, asker: Asker) -> Instance:
         """Make room for one more instance and begin its life."""
         while len(self._instances) >= self.server.limits.max_instances and key not in self._instances:
-            if victim := min((one for one in self._instances.values() if one.idle), key=_last_used, default=None):
-                victim.scope.cancel()
+            self._make_room()
             await self._news.wait()
         if key not in self._instances:
             self._instances[key] = instance = Instance(key, asker, trio.current_time())
             instance.kept = self._interests.keeps(key)
             self._nursery.start_soon(self._supervise, instance, name=f"upstream {self.name}")
         return self._instances[key]
+
+    def _make_room(self) -> bool:
+        """Have the instance end that nobody has used for longest; whether there is one that nobody uses."""
+        victim = min((one for one in self._instances.values() if one.idle), key=_last_used, default=None)
+        if victim is None:
+            return False
+        victim.scope.cancel()
+        return True
 
     # -- listening
 
@@ -295,6 +364,19 @@ class Supervisor:
         group = self._interests.find(instance.key)
         return Interest() if group is None else group.union
 
+    # -- log levels
+
+    def set_level(self, asker: Asker, level: Level | None) -> None:
+        """A host wants log messages of this level from now on; ``None``: none any more."""
+        self._levels.set(asker, level)
+        for instance in self._instances.values():
+            if instance.session is not None:
+                instance.session.logs.poke()
+
+    def _set_levels(self, instance: Instance) -> Mapping[str, Level]:
+        """The levels that the hosts of an instance have set, by host."""
+        return self._levels.among(self.key, instance.key)
+
     # -- the life of an instance
 
     async def _supervise(self, instance: Instance) -> None:
@@ -336,6 +418,7 @@ class Supervisor:
                         tell=self._tell,
                         client_info=self._client_info(instance.asker),
                         heard=partial(self._heard, instance),
+                        unasked=self._unasked,
                         failing=partial(self._failed, instance),
                     )
                 )
@@ -346,6 +429,8 @@ class Supervisor:
     async def _serve(self, instance: Instance, session: Session) -> bool:
         """Until the server ends (``True``) or the instance was idle for long (``False``)."""
         started = trio.current_time()
+        if session.questions is not None:
+            session.questions.is_certain = lambda: instance.is_certain
         instance.session = session
         instance.start_failed = False
         self._move(instance, "up")
@@ -355,6 +440,8 @@ class Supervisor:
             nursery.start_soon(
                 session.listening.run, partial(self._wanted, instance), partial(self._listened, instance)
             )
+            nursery.start_soon(session.run_questions)
+            nursery.start_soon(session.logs.run, partial(self._set_levels, instance))
             ended = await self._until_ended(instance, session.connection.closed)
             nursery.cancel_scope.cancel()
         if ended:
@@ -412,7 +499,10 @@ class Supervisor:
 
     def _place(self, instance: Instance) -> Key:
         """The key that an instance belongs under, as far as the server's era is known."""
-        return instance.key if instance.key.call is not None else self.key(instance.asker)
+        if instance.key.call is not None:
+            return instance.key
+        key = self.key(instance.asker)
+        return instance.key if key.seat is not None and instance.key.seat is not None else key
 
     def _client_info(self, asker: Asker) -> Raw:
         """mcpx's own identity, or in pass-through the host's (LV-19 to LV-21)."""

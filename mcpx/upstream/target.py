@@ -10,8 +10,10 @@ import msgspec
 import trio
 
 from mcpx.errors import UpstreamGone, UpstreamStartError, UpstreamUnanswered
+from mcpx.upstream.legacy import LegacyForm
 from mcpx.upstream.links import Builtins, NoSseServer, Surroundings, is_http, open_link, open_surroundings
 from mcpx.upstream.probe import NO_VERDICT, Agreement, DiedOnProbe, NotStreamable, Opener, plan
+from mcpx.upstream.questions import Questions
 from mcpx.upstream.session import Session
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from mcpx.settings import ServerSettings
-    from mcpx.upstream.call import Asker, News
+    from mcpx.upstream.call import Asker, News, Unasked
     from mcpx.upstream.eras import Memory
 
 __all__ = ["Builtins", "Surroundings", "open_session", "open_surroundings"]
@@ -46,6 +48,7 @@ async def open_session(
     tell: Callable[[Asker], Mapping[str, Raw]],
     client_info: Raw,
     heard: Callable[[News], None],
+    unasked: Callable[[Unasked], bool],
     failing: Callable[[UpstreamStartError], None],
 ) -> AsyncGenerator[Session]:
     """Start a server, agree on an era with it, and keep the session until left; then end the server by the ladder.
@@ -54,7 +57,8 @@ async def open_session(
     says which of the two it is (LV-30).
 
     ``tell`` says what of an asker's capabilities this server is told: a legacy one once, at its handshake, about
-    ``asker``; a modern one on every request about whoever makes it.
+    ``asker``; a modern one on every request about whoever makes it. ``unasked`` takes what a legacy one asks while no
+    call is under way, if it can be asked at once.
 
     Raises ``UpstreamStartError`` where that fails, within ``startTimeout``. A server that dies on the probe is started
     a second time and opened with ``initialize`` (LV-27). ``failing`` is called before a server that opened no session
@@ -122,7 +126,13 @@ async def open_session(
             if failure is not None:
                 raise failure
         memory.remember(msgspec.structs.replace(agreement.remember, sse=sse))
-        yield Session(link.connection, agreement.form, agreement.identity, limits, heard, link.mirrored)
+        form = agreement.form
+        questions: Questions | None = None
+        if isinstance(form, LegacyForm):
+            questions = Questions(
+                link.connection, form.revision, form.told, asker.host, limits.question_timeout, unasked
+            )
+        yield Session(link.connection, form, agreement.identity, limits, heard, link.mirrored, questions)
 
 
 async def _open_in_time(server: ServerSettings, opener: Opener, deadline: float) -> Agreement:

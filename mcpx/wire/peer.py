@@ -34,6 +34,9 @@ class Outgoing(Generic[T]):
     def __len__(self) -> int:
         return len(self._slots)
 
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._slots.values())
+
     def issue(self, slot: T) -> int:
         """A new id: integers from 1, never used again on this connection."""
         self._issued = issued = self._issued + 1

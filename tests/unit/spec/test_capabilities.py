@@ -52,11 +52,12 @@ def host(revision: str, **changed: Any) -> Any:
 def test_a_hosts_capabilities_by_revision() -> None:
     oldest = {"roots": {"listChanged": True}, "sampling": {}, "experimental": {"x": {"n": 1.0}}}
     oldest["vendor"] = HOST["vendor"]
+    oldest["extensions"] = {UI: {"mimeTypes": ["text/html"]}}  # which are relayed as declared
     assert host(V2024_11_05) == host(V2025_03_26) == oldest
     assert host(V2025_06_18) == {**oldest, "elicitation": {}}
     newer = {"sampling": HOST["sampling"], "elicitation": HOST["elicitation"]}
     assert host(V2025_11_25) == {**oldest, **newer}
-    assert host(V2026_07_28) == {**oldest, **newer, "roots": {}, "extensions": {UI: {"mimeTypes": ["text/html"]}}}
+    assert host(V2026_07_28) == {**oldest, **newer, "roots": {}}
 
 
 def test_a_host_that_shows_urls_alone_has_no_elicitation_where_there_are_only_forms() -> None:
@@ -74,7 +75,7 @@ def test_a_servers_capabilities_by_revision() -> None:
         "resources": {"subscribe": True, "listChanged": True, "own": 1},
         "tools": {"listChanged": True},
         "tasks": {"requests": {"tools": {"call": {}}}},
-        "extensions": {TASKS: {}},
+        "extensions": {TASKS: {}, UI: {}},
         "experimental": {},
     }
 
@@ -82,6 +83,7 @@ def test_a_servers_capabilities_by_revision() -> None:
         return plain(narrow_server(members(to_raw(declared)), revision))
 
     everywhere = {name: declared[name] for name in ("logging", "prompts", "resources", "tools", "experimental")}
+    everywhere["extensions"] = {UI: {}}
     assert server(V2024_11_05) == everywhere
     for revision in REVISIONS[1:]:
         assert server(revision) == {**everywhere, "completions": {}}
@@ -98,14 +100,18 @@ def test_narrowing_gives_a_new_mapping_and_keeps_order_and_spelling() -> None:
 # -- what mcpx relays
 
 
-def test_upstreams_are_told_of_extensions_alone() -> None:
-    assert plain(told(members(to_raw(HOST)))) == {"extensions": {UI: {"mimeTypes": ["text/html"]}}}
+ASKABLE = {name: HOST[name] for name in ("roots", "sampling", "elicitation")}
+
+
+def test_upstreams_are_told_of_what_lets_them_ask_and_of_extensions() -> None:
+    assert plain(told(members(to_raw(HOST)))) == {**ASKABLE, "extensions": {UI: {"mimeTypes": ["text/html"]}}}
     assert told(members(to_raw({"extensions": {TASKS: {}}}))) == {}
     assert told({}) == {}
 
 
 def test_in_pass_through_what_no_revision_defines_is_relayed_too() -> None:
     assert plain(told(members(to_raw(HOST)), passthrough=True)) == {
+        **ASKABLE,
         "extensions": {UI: {"mimeTypes": ["text/html"]}},
         "experimental": {"x": {"n": 1.0}},
         "vendor": {"title": "mine"},
@@ -128,7 +134,7 @@ def test_who_can_be_asked() -> None:
     for name in asking:
         assert can_ask({name: Raw(b"{}")})
     assert not can_ask({"extensions": Raw(b"{}"), "experimental": Raw(b"{}")})
-    assert not can_ask(told(members(to_raw(HOST)), passthrough=True))  # questions are not relayed
+    assert can_ask(told(members(to_raw(HOST))))
 
 
 # -- identity

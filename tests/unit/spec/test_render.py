@@ -60,7 +60,7 @@ def test_the_same_as_data() -> None:
     assert methods["ping"]["question"] is None
     assert data["capabilities"]["host"]["tasks.list"] == {"since": V2025_11_25, "until": V2025_11_25}
     assert {"kind": "audio", "since": V2025_03_26, "until": None} in data["contentKinds"]
-    assert {"capability": "sampling", "when": "never", "asks": True} in data["relayed"]
+    assert {"capability": "sampling", "when": "always", "asks": True} in data["relayed"]
     assert data["types"].keys() == RECORDS.keys()
     assert data["types"]["ListToolsResult"][-1] == {
         "name": "tools",

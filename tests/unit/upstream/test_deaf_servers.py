@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from mcpx.errors import UpstreamTimeout
 from mcpx.transports import MemoryChannel, memory_channel_pair
+from mcpx.upstream.clock import CallClock
 from mcpx.upstream.connection import MAX_ANSWERS, Connection, open_connection
 from mcpx.upstream.pending import PendingCall
 from mcpx.wire import frames
@@ -37,8 +38,7 @@ def call(connection: Connection, idle: float = 300, total: float = 3600) -> Pend
     return PendingCall(
         connection,
         lambda number: frames.encode(frames.request(Raw(b"%d" % number), "tools/call", {"x": "x" * 2000})),
-        idle=idle,
-        total=total,
+        CallClock(idle, total),
     )
 
 

@@ -7,6 +7,7 @@ import sys
 import trio.testing
 
 from mcpx.transports import memory_channel_pair
+from mcpx.upstream.clock import CallClock
 from mcpx.upstream.connection import open_connection
 from mcpx.upstream.pending import PendingCall
 
@@ -22,7 +23,7 @@ async def test_of_an_idle_server_no_message_is_held() -> None:
         async with open_connection("idle", ours, ended) as connection:
             line = b'{"jsonrpc":"2.0","id":1,"result":{"x":"%b"}}' % (b"x" * 100_000)
             held = sys.getrefcount(line)
-            with PendingCall(connection, lambda number: b"{}", idle=60, total=60) as call:
+            with PendingCall(connection, lambda number: b"{}", CallClock(60, 60)) as call:
                 await call.send()
                 await theirs.send(line)
                 assert await call.next_raw()
