@@ -82,7 +82,10 @@ def carry_answer(method: str, outcome: Raw | RpcError, source: str, target: str)
     if not is_object(outcome):
         return refusal(method, "The host's answer is no object")
     try:
-        return carry_result(method, outcome, source, target)
+        carried = carry_result(method, outcome, source, target)
+        # Within a request no answer has a type, and a legacy server is told of none in any result.
+        members = {} if is_modern(target) else members_of(carried) or {}
+        return to_raw(without(members, "resultType")) if "resultType" in members else carried
     except CannotSay as error:
         return refusal(method, str(error))
 

@@ -92,13 +92,39 @@ def step_unlisten(fake, request, error):
 
 
 def step_ask(fake, request, value):
-    """Send a request of the server's own, and wait for its answer."""
+    """Send a request of the server's own, and wait for its answer, unless ``forget`` is said."""
     fake.next_id += 1
     ident = value.get("id", fake.next_id)
     params = {"params": value["params"]} if "params" in value else {}
     fake.write(json.dumps({"jsonrpc": "2.0", "id": ident, "method": value["method"], **params}))
     if not value.get("forget"):
         yield f"answer {ident}"
+
+
+def step_answered(fake, request, ident):
+    """Wait for the answer to a request that was sent before."""
+    if f"answer {ident}" not in fake.released:
+        yield f"answer {ident}"
+
+
+def step_withdraw(fake, request, ident):
+    """Cancel a request of the server's own."""
+    fake.notify("notifications/cancelled", {"requestId": ident, "reason": "No longer needed"})
+
+
+def step_require(fake, request, value):
+    """Answer with ``input_required``: the questions by key, and the state."""
+    asked = {"inputRequests": value["questions"]} if "questions" in value else {}
+    state = {"requestState": value["state"]} if "state" in value else {}
+    fake.result(request, {"resultType": "input_required", **asked, **state})
+
+
+def step_told(fake, request, _):
+    """A result with all that was answered: to the server's own requests by id, to questions in a result by key."""
+    told = fake.answers
+    if request.modern:
+        told = {"answers": request.params.get("inputResponses"), "state": request.params.get("requestState")}
+    fake.result(request, {"content": [{"type": "text", "text": json.dumps(told)}]})
 
 
 def step_stdout(fake, request, text):

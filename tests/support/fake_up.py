@@ -11,6 +11,7 @@ The script is one JSON object; ``Scripted`` in ``scripted.py`` writes it. Its ke
 ``on``                     steps per method, instead of the default answer
 ``calls``, ``gets``, ``reads``, ``completes``   steps per tool, prompt, URI and argument name
 ``onStart``, ``onEof``     steps before anything is read, and once stdin has ended (default: exit)
+``onInitialized``          steps once the handshake is over
 ``starts``                 overrides of the script for the first, second, ... start; the last one stays
 ``acknowledges``           what listen streams may ask for, as a filter; without it everything
 ``lock``                   once ``server/discover`` was answered, ``initialize`` is refused
@@ -130,6 +131,7 @@ class Fake:
         self.held = {}  # name -> what waits for its release
         self.released = set()
         self.next_id = 0
+        self.answers = {}  # to requests of the server's own: id -> result, or error
         self.requests = {}  # id as JSON -> Request in flight
         self.listening = {}  # id as JSON -> Request of a listen stream, with the filter that was agreed to
         self.subscribed = set()  # URIs that a legacy client subscribed to
@@ -237,8 +239,8 @@ class Fake:
             self.write('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}')
             return
         if "method" not in frame:
-            name = f"answer {frame.get('id')}"
-            self.obey({"release": name})
+            self.answers[frame.get("id")] = frame.get("result", frame.get("error"))
+            self.obey({"release": f"answer {frame.get('id')}"})
         elif "id" not in frame:
             self.notified(frame)
         else:
@@ -256,6 +258,8 @@ class Fake:
             self.listening.pop(key, None)
             if key in self.requests:
                 self.requests[key].cancelled = True
+        elif frame["method"] == "notifications/initialized":
+            self.begin(self.steps(self.script.get("onInitialized", []), None), None)
 
     def serve(self, request):
         key, named = NAMED.get(request.method, ("on", lambda _: request.method))
