@@ -18,10 +18,11 @@ from mcpx.gateway.exchange import Exchange, Router
 from mcpx.gateway.uris import ancestors
 from mcpx.gateway.watch import Watch
 from mcpx.transports.crew import open_crew
-from mcpx.upstream.call import Asker, Change, Identity, Request
+from mcpx.upstream.call import Asker, Change, Identity, Remark, Request
 from mcpx.upstream.supervisor import Supervisor
 from mcpx.upstream.target import open_surroundings
 from mcpx.wire import frames
+from mcpx.wire.raws import members_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Mapping
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from mcpx.gateway.catalog import Shelf
     from mcpx.settings import Settings
     from mcpx.spec.headers import ParamHeader
+    from mcpx.spec.levels import Level
     from mcpx.spec.lists import ChangeKind, ListKind
     from mcpx.transports.ladder import ExitPlan
     from mcpx.upstream.call import Foreign, Interest, News
@@ -44,12 +46,12 @@ IDENTITY: dict[str, Any] = {
 }
 
 # In front of several servers the capabilities are fixed, so that a handshake is answered at once, whatever is up.
-# Logs and questions are not served yet, so nothing is declared of them.
 CAPABILITIES: dict[str, Raw] = {
     "tools": Raw(b'{"listChanged":true}'),
     "prompts": Raw(b'{"listChanged":true}'),
     "resources": Raw(b'{"listChanged":true,"subscribe":true}'),
     "completions": Raw(b"{}"),
+    "logging": Raw(b"{}"),
 }
 
 
@@ -87,11 +89,12 @@ class Gateway:
     async def identity(self, asker: Asker) -> Identity:
         """What a handshake or a discovery answers with, its capabilities in the newest form.
 
-        At once in front of several servers. In pass-through the upstream's own, as remembered from its last start with
-        this configuration, else once it is up: raises ``UpstreamError`` where it does not come up.
+        At once in front of several servers, with the extensions that these are known to have. In pass-through the
+        upstream's own, as remembered from its last start with this configuration, else once it is up: raises
+        ``UpstreamError`` where it does not come up.
         """
         if not self.passthrough:
-            return Identity(None, CAPABILITIES, self._instructions())
+            return Identity(None, {**CAPABILITIES, **self._extensions()}, self._instructions())
         [supervisor] = self.supervisors
         remembered = supervisor.memory.value
         if remembered.revision is None:
@@ -185,11 +188,33 @@ class Gateway:
             if supervisor.key(watch.asker) == key:
                 watch.notify(news)
 
+    def remark(self, news: Remark) -> None:
+        """Hand a log message that belongs to no call on to the host that it is for."""
+        for watch in list(self._watches):
+            if watch.asker.host == news.host:
+                watch.notify(news)
+
+    def set_level(self, asker: Asker, level: Level | None) -> None:
+        """A host wants log messages of this level on all its requests, and between them; ``None``: none any more.
+
+        Servers are told the lowest level that any of their hosts wants. A request's own is in its asker.
+        """
+        for supervisor in self.supervisors:
+            supervisor.set_level(asker, level)
+
     def relay(self, asker: Asker, method: str, params: dict[str, Raw]) -> None:
         """Pass a host's notification that no revision defines on to a server in pass-through that is up, and reads."""
         for supervisor in self.supervisors:
             if supervisor.server.passthrough and (session := supervisor.session_nowait(asker)) is not None:
                 session.connection.offer(method, params)
+
+    def _extensions(self) -> dict[str, Raw]:
+        """The extensions that any server has declared; of two that declare one, the first server's settings."""
+        union: dict[str, Raw] = {}
+        for supervisor in self.supervisors:
+            declared = members_of(supervisor.memory.value.identity.capabilities.get("extensions")) or {}
+            union.update((name, settings) for name, settings in declared.items() if name not in union)
+        return {"extensions": frames.to_raw(union)} if union else {}
 
     def _instructions(self) -> str | None:
         """One short section per server that is known to have instructions, under its name."""
@@ -225,6 +250,8 @@ async def open_gateway(
         def heard(supervisor: Supervisor, key: Key, news: News) -> None:
             if isinstance(news, Change):
                 catalog.changed(supervisor, news.kind, news.uri)
+            elif isinstance(news, Remark):
+                gateway.remark(news)
             elif supervisor.server.passthrough:
                 gateway.hand_on(supervisor, key, news)
 

@@ -1,6 +1,7 @@
 """What a host is told of changes: what of them was not said yet on one stream, and what is said unasked to a legacy
 host, that is list changes it was promised and updates of what it subscribed to (the list and resource pages of the
-legacy revisions). In pass-through that is also whatever an upstream says that no revision defines.
+legacy revisions), and log messages that belong to no request of its. In pass-through that is also whatever an upstream
+says that no revision defines.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 import trio
 
 from mcpx.gateway.uris import ancestors
+from mcpx.host.logs import HostLogs
 from mcpx.spec.lists import LIST_CHANGED, RESOURCE_UPDATED
 from mcpx.spec.meta import SUBSCRIPTION_ID
-from mcpx.upstream.call import Change, Foreign, Interest
+from mcpx.upstream.call import Change, Foreign, Interest, Remark
 from mcpx.wire.frames import encode, notification
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ QUIET = 0.1
 # Updates of resources inside of a subscribed one that wait to be said; beyond it the subscribed one itself is said to
 # have been updated, which is as true.
 MAX_INNER = 256
-# Foreign notifications kept for a host that is slow to read; beyond it the oldest are dropped, as nobody knows what
-# could be merged.
+# Foreign notifications and log messages kept for a host that is slow to read; beyond it the oldest are dropped, as
+# nobody knows what could be merged.
 MAX_FOREIGN = 256
 MAX_SHOWN = 200  # characters of a URI in the log
 
@@ -143,6 +145,7 @@ class ChangeRelay:
         self._pending.uris = self._uris
         self._foreign: deque[bytes] = deque(maxlen=MAX_FOREIGN)
         self._some_foreign = trio.Event()
+        self._logs = HostLogs(gateway)
 
     def __enter__(self) -> Self:
         return self
@@ -152,6 +155,12 @@ class ChangeRelay:
     ) -> None:
         self._promised.close()
         self._forget()
+        self._logs.close()
+
+    @property
+    def logs(self) -> HostLogs:
+        """The log level of the host, and what it is told of log messages."""
+        return self._logs
 
     @property
     def subscribed(self) -> int:
@@ -167,6 +176,7 @@ class ChangeRelay:
         if self._subscriber is not handshake.asker:
             self._forget()
         self._followed = handshake
+        self._logs.follow(handshake.asker)
         self._listed = self._promised.enter_context(
             self._gateway.watch(handshake.asker, Interest(), self._note, keep=False)
         )
@@ -235,10 +245,18 @@ class ChangeRelay:
 
     def _note(self, news: News) -> None:
         if isinstance(news, Foreign):
-            self._foreign.append(encode(notification(news.method, news.params)))
-            self._some_foreign.set()
+            self._keep(encode(notification(news.method, news.params)))
+        elif isinstance(news, Remark):
+            handshake = self._followed
+            assert handshake is not None  # it is what the watch was opened for
+            if said := self._logs.say_beside(news.message, handshake.asker, handshake.revision):
+                self._keep(said)
         else:
             self._pending.note(news)
+
+    def _keep(self, message: bytes) -> None:
+        self._foreign.append(message)
+        self._some_foreign.set()
 
     def _watch_chosen(self, asker: Asker) -> Watch:
         """The watch on what the host has subscribed to, brought up to date."""
@@ -263,6 +281,7 @@ class Unheard:
 
     def __init__(self, host: str) -> None:
         self._host = host
+        self.logs = HostLogs(None)
 
     def follow(self, handshake: Handshake) -> None:
         """Nothing can be kept."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 OWN_INFO: dict[str, Raw] = {revision: narrow_implementation(to_raw(IDENTITY), revision) for revision in REVISIONS}
 
-_UNDELIVERED = frozenset({"logging"})  # what an upstream may declare and mcpx does not deliver
-
 
 def server_info(identity: Identity, revision: str) -> Raw:
     """The ``serverInfo`` for a host: the upstream's own where it shines through, otherwise mcpx's."""
@@ -36,7 +34,7 @@ def declared(capabilities: Mapping[str, Raw], revision: str) -> dict[str, Raw]:
     return {
         name: raw
         for name, raw in narrow_server(capabilities, revision).items()
-        if name not in _UNDELIVERED and members_of(raw) is not None  # what is no object is an upstream's mistake
+        if members_of(raw) is not None  # what is no object is an upstream's mistake
     }
 
 

@@ -10,6 +10,7 @@ from msgspec import Raw
 if TYPE_CHECKING:
     import trio
 
+    from mcpx.host.logs import HostLogs
     from mcpx.spec.lists import ChangeKind
     from mcpx.upstream.call import Asker
 
@@ -28,6 +29,11 @@ class Way(Protocol):
 
 class Relay(Protocol):
     """What is said to a host unasked; see ``mcpx.host.changes``."""
+
+    @property
+    def logs(self) -> HostLogs:
+        """The log level of the host, and what it is told of log messages."""
+        ...
 
     @property
     def subscribed(self) -> int:

@@ -9,6 +9,7 @@ from mcpx.host.calls import call
 from mcpx.host.identity import OWN_INFO, server_info
 from mcpx.host.listen import LISTEN, listen
 from mcpx.host.lists import LISTS, Renderer, list_items
+from mcpx.host.logs import set_level
 from mcpx.host.openings import discover, initialize, ping
 from mcpx.host.subscriptions import subscribe, unsubscribe
 from mcpx.spec.methods import METHODS, removed
@@ -85,6 +86,7 @@ _METHODS: Mapping[str, Handler] = {
     "completion/complete": call,
     "resources/subscribe": subscribe,
     "resources/unsubscribe": unsubscribe,
+    "logging/setLevel": set_level,
     LISTEN: listen,
     **dict.fromkeys(LISTS, list_items),
 }

@@ -107,14 +107,14 @@ def can_ask(told: Mapping[str, Raw]) -> bool:
 def narrow_client(caps: Mapping[str, Raw], revision: str) -> dict[str, Raw]:
     """A host's capabilities without what ``revision`` does not define, at any depth, and what mcpx does not serve.
 
-    What no revision defines is kept, and so are extensions.
+    What no revision defines is kept.
     """
-    return _narrow("ClientCapabilities", caps, revision)
+    return _without_tasks(plan_of("ClientCapabilities", revision).members(dict(caps)))
 
 
 def narrow_server(caps: Mapping[str, Raw], revision: str) -> dict[str, Raw]:
     """A server's capabilities, cut as ``narrow_client`` cuts a host's."""
-    return _narrow("ServerCapabilities", caps, revision)
+    return _without_tasks(plan_of("ServerCapabilities", revision).members(dict(caps)))
 
 
 def narrow_implementation(info: Raw, revision: str) -> Raw:
@@ -123,14 +123,6 @@ def narrow_implementation(info: Raw, revision: str) -> Raw:
     Icons that are neither ``https:`` nor ``data:`` are left out (2025-11-25 basic/index, Icons).
     """
     return plan_of("Implementation", revision).raw(info)
-
-
-def _narrow(type_name: str, caps: Mapping[str, Raw], revision: str) -> dict[str, Raw]:
-    narrowed = plan_of(type_name, revision).members(dict(caps))
-    if "extensions" in caps and "extensions" not in narrowed:
-        # They live in `_meta` and in resources, which every revision has, and peers of older ones declare them as well.
-        narrowed = {**narrowed, "extensions": caps["extensions"]}
-    return _without_tasks(narrowed)
 
 
 def _without_tasks(caps: dict[str, Raw]) -> dict[str, Raw]:

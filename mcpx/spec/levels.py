@@ -24,4 +24,5 @@ def reaches(level: Level, least: Level) -> bool:
 
 def lowest(levels: Iterable[str | None]) -> Level | None:
     """The least severe of these, which lets through what any of them wants; ``None`` where none is a level."""
-    return min(filter(is_level, levels), key=_SEVERITY.__getitem__, default=None)
+    wanted = set(levels)
+    return next((level for level in LEVELS if level in wanted), None)

@@ -256,7 +256,7 @@ def test_what_a_handshake_says_in_front_of_several_servers_needs_none_of_them() 
             identity = await gateway.identity(HOST)
 
             assert identity.server_info is None
-            assert set(identity.capabilities) == {"tools", "prompts", "resources", "completions"}
+            assert set(identity.capabilities) == {"tools", "prompts", "resources", "completions", "logging"}
             assert one.asked == []
 
     run_in_virtual_time(test)

@@ -21,7 +21,7 @@ from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, S
 from mcpx.spec.revisions import LATEST_MODERN, V2024_11_05, is_modern
 from mcpx.transports.ladder import ExitPlan
 from mcpx.transports.memory import MemoryChannel, memory_channel_pair
-from mcpx.upstream.call import Asker, Change, Event, Identity, Interest, Reply, Request
+from mcpx.upstream.call import Asker, Change, Event, Identity, Interest, LogMessage, News, Remark, Reply, Request
 from tests.support.schemas import validate
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ CAPABILITIES = {
     "prompts": Raw(b'{"listChanged":true}'),
     "resources": Raw(b'{"listChanged":true,"subscribe":true}'),
     "completions": Raw(b"{}"),
+    "logging": Raw(b"{}"),
 }
 TEXT = Raw(b'{"content":[{"type":"text","text":"hello"}]}')
 
@@ -83,7 +84,7 @@ class FakeWatch:
     """A watch whose servers agree to what the gateway ``delivers``, once it is ``settling``."""
 
     def __init__(
-        self, gateway: FakeGateway, asker: Asker, wanted: Interest, notify: Callable[[Change], None], keep: bool
+        self, gateway: FakeGateway, asker: Asker, wanted: Interest, notify: Callable[[News], None], keep: bool
     ) -> None:
         self.asker = asker
         self.wanted = wanted
@@ -122,6 +123,7 @@ class FakeGateway:
         self.listed: list[tuple[str, Asker, str | None]] = []
         self.watching: list[FakeWatch] = []
         self.delivers: Callable[[Interest], Interest] = lambda wanted: wanted
+        self.levels: dict[str, str] = {}  # that hosts have set, by host
         self.settling = trio.Event()  # until then no server has agreed to anything
         self.settling.set()
 
@@ -142,7 +144,7 @@ class FakeGateway:
 
     @contextmanager
     def watch(
-        self, asker: Asker, interest: Interest, notify: Callable[[Change], None], *, keep: bool
+        self, asker: Asker, interest: Interest, notify: Callable[[News], None], *, keep: bool
     ) -> Iterator[FakeWatch]:
         watch = FakeWatch(self, asker, interest, notify, keep)
         self.watching.append(watch)
@@ -150,6 +152,17 @@ class FakeGateway:
             yield watch
         finally:
             self.watching.remove(watch)
+
+    def set_level(self, asker: Asker, level: str | None) -> None:
+        self.levels.pop(asker.host, None)
+        if level is not None:
+            self.levels[asker.host] = level
+
+    def remark(self, message: LogMessage, host: str = "test") -> None:
+        """A log message that belongs to no call, for one host."""
+        for watch in self.watching:
+            if watch.asker.host == host:
+                watch.notify(Remark("one", host, message))
 
     def change(self, *changes: Change) -> None:
         """Say these to whoever wants to hear of them."""

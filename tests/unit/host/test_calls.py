@@ -22,7 +22,7 @@ from mcpx.spec.revisions import (
     V2025_06_18,
     V2025_11_25,
 )
-from mcpx.upstream.call import Identity, LogMessage, Progress, Question, Reply, Withdrawn
+from mcpx.upstream.call import Identity, Progress, Question, Reply, Withdrawn
 from tests.unit.host.talk import FakeGateway, Talk, open_talk, raw
 
 MESSAGE = Progress({"progress": Raw(b"0.50"), "total": Raw(b"1.0"), "message": Raw(b'"half"')})
@@ -170,6 +170,15 @@ async def test_each_progress_goes_to_its_own_request_and_none_without_a_token() 
         assert told == [("0", 5), ("1", "5")]
 
 
+async def test_progress_goes_forward_alone() -> None:
+    """Its value must increase with each notification: what goes back, or stands still, is not told."""
+    steps = [b"1", b"0.5", b"1.0", b"2", b"-3", b"2.5"]
+    gateway = FakeGateway(*(Progress({"progress": Raw(step)}) for step in steps))
+    async with open_talk(gateway) as talk:
+        await talk.call(1, LATEST_MODERN, progressToken=1)
+        assert [frame["params"]["progress"] for frame in await talk.hear_all()] == [1, 2, 2.5]
+
+
 async def test_progress_of_a_cancelled_request_is_not_told() -> None:
     gateway = FakeGateway()
     async with open_talk(gateway) as talk:
@@ -189,17 +198,7 @@ async def test_reserved_keys_in_the_metadata_of_progress_stay_behind() -> None:
         assert (await talk.hear())["params"]["_meta"] == {"x.org/y": 2}
 
 
-async def test_log_messages_are_not_told_as_nobody_was_promised_any() -> None:
-    gateway = FakeGateway(
-        LogMessage({"level": Raw(b'"error"'), "data": Raw(b"1")}), Reply(raw({"content": []}), V2025_11_25, "one")
-    )
-    async with open_talk(gateway) as talk:
-        await talk.call(1, LATEST_MODERN, **{"io.modelcontextprotocol/logLevel": "debug"})
-        assert [frame["id"] for frame in await talk.hear_all()] == [1]
-        assert gateway.calls[0].request.asker.log_level == "debug"
-
-
-@pytest.mark.parametrize("event", [Question("k", "elicitation/create", {}), Withdrawn("k")])
+@pytest.mark.parametrize("event", [Question("k", "elicitation/create", {}, LATEST_LEGACY), Withdrawn("k")])
 async def test_a_question_for_a_host_that_cannot_be_asked_is_a_bug(
     event: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -61,6 +61,7 @@ async def test_initialize_in_front_of_several_servers(revision: str) -> None:
         expected["resources"]["subscribe"] = True
         if revision != V2024_11_05:
             expected["completions"] = {}
+        expected["logging"] = {}
         assert result["capabilities"] == expected
         assert result.keys() == {"protocolVersion", "capabilities", "serverInfo", "instructions"}
 
@@ -80,8 +81,9 @@ async def test_initialize_where_one_server_shines_through(revision: str) -> None
         assert capabilities["tools"] == {"listChanged": True, "own": 1}
         assert capabilities["resources"] == {"subscribe": True, "listChanged": False}
         assert capabilities["own"] == {"x": 1.0}
-        assert {"logging", "tasks", "prompts"}.isdisjoint(capabilities)
-        assert "io.modelcontextprotocol/tasks" not in capabilities.get("extensions", {})
+        assert capabilities["logging"] == {}
+        assert {"tasks", "prompts"}.isdisjoint(capabilities)
+        assert "extensions" not in capabilities  # which its revision does not define
 
 
 async def test_no_instructions_are_left_out() -> None:
@@ -108,6 +110,7 @@ async def test_discover() -> None:
                 "prompts": {"listChanged": True},
                 "resources": {"listChanged": True, "subscribe": True},
                 "completions": {},
+                "logging": {},
             },
             "instructions": "Be kind.",
             "cacheScope": "private",
@@ -124,7 +127,8 @@ async def test_discover_where_one_server_shines_through() -> None:
         assert result["capabilities"]["tools"] == {"listChanged": True, "own": 1}
         assert result["capabilities"]["resources"] == {"subscribe": True, "listChanged": False}
         assert result["capabilities"]["extensions"] == {"io.modelcontextprotocol/ui": {"a": 1}}
-        assert {"logging", "tasks"}.isdisjoint(result["capabilities"])
+        assert result["capabilities"]["logging"] == {}
+        assert "tasks" not in result["capabilities"]
 
 
 @pytest.mark.parametrize("revision", [None, *LEGACY])

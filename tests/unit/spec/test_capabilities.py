@@ -52,12 +52,11 @@ def host(revision: str, **changed: Any) -> Any:
 def test_a_hosts_capabilities_by_revision() -> None:
     oldest = {"roots": {"listChanged": True}, "sampling": {}, "experimental": {"x": {"n": 1.0}}}
     oldest["vendor"] = HOST["vendor"]
-    oldest["extensions"] = {UI: {"mimeTypes": ["text/html"]}}  # which are relayed as declared
     assert host(V2024_11_05) == host(V2025_03_26) == oldest
     assert host(V2025_06_18) == {**oldest, "elicitation": {}}
     newer = {"sampling": HOST["sampling"], "elicitation": HOST["elicitation"]}
     assert host(V2025_11_25) == {**oldest, **newer}
-    assert host(V2026_07_28) == {**oldest, **newer, "roots": {}}
+    assert host(V2026_07_28) == {**oldest, **newer, "roots": {}, "extensions": {UI: {"mimeTypes": ["text/html"]}}}
 
 
 def test_a_host_that_shows_urls_alone_has_no_elicitation_where_there_are_only_forms() -> None:
@@ -75,7 +74,7 @@ def test_a_servers_capabilities_by_revision() -> None:
         "resources": {"subscribe": True, "listChanged": True, "own": 1},
         "tools": {"listChanged": True},
         "tasks": {"requests": {"tools": {"call": {}}}},
-        "extensions": {TASKS: {}, UI: {}},
+        "extensions": {TASKS: {}},
         "experimental": {},
     }
 
@@ -83,7 +82,6 @@ def test_a_servers_capabilities_by_revision() -> None:
         return plain(narrow_server(members(to_raw(declared)), revision))
 
     everywhere = {name: declared[name] for name in ("logging", "prompts", "resources", "tools", "experimental")}
-    everywhere["extensions"] = {UI: {}}
     assert server(V2024_11_05) == everywhere
     for revision in REVISIONS[1:]:
         assert server(revision) == {**everywhere, "completions": {}}
