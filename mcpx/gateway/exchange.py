@@ -6,6 +6,7 @@ own, with public URIs put into it where several servers share one gateway.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
@@ -17,8 +18,8 @@ from mcpx.gateway.templates import match_template
 from mcpx.gateway.uris import rewrite_result_uris, split_uri
 from mcpx.names import candidates
 from mcpx.spec.lists import LISTINGS
-from mcpx.upstream.call import Reply, Request
-from mcpx.upstream.session import EMPTY_COMPLETION
+from mcpx.upstream.call import Reply
+from mcpx.upstream.session_call import EMPTY_COMPLETION
 from mcpx.wire import frames
 from mcpx.wire.raws import string_of
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
     from mcpx.gateway.catalog import Catalog
     from mcpx.spec.lists import ListKind
-    from mcpx.upstream.call import Asker, Event
-    from mcpx.upstream.session import SessionCall
+    from mcpx.upstream.call import Asker, Event, Request
+    from mcpx.upstream.session_call import SessionCall
     from mcpx.upstream.supervisor import Instance, Supervisor
 
 
@@ -153,13 +154,17 @@ _URI_KINDS: tuple[ListKind, ...] = ("resources", "templates")
 
 
 class Exchange:
-    """A request on its way. See ``mcpx.upstream.call.Call``; ``next`` may raise ``UnknownItem`` as well."""
+    """A request on its way. See ``mcpx.upstream.call.Call``; ``next`` may raise ``UnknownItem`` as well.
 
-    __slots__ = ("_call", "_instance", "_request", "_router", "_supervisor")
+    ``expected`` names the server that the request must be for, where it goes on with something.
+    """
 
-    def __init__(self, router: Router, request: Request) -> None:
+    __slots__ = ("_call", "_expected", "_instance", "_request", "_router", "_supervisor")
+
+    def __init__(self, router: Router, request: Request, *, expected: str | None = None) -> None:
         self._router = router
         self._request = request
+        self._expected = expected
         self._supervisor: Supervisor | None = None
         self._instance: Instance | None = None
         self._call: SessionCall | None = None
@@ -176,13 +181,36 @@ class Exchange:
             self._supervisor.release(self._instance)
             self._instance = None
 
+    @property
+    def server(self) -> str:
+        """The name of the server that the request is for, once that is known."""
+        return "" if self._supervisor is None else self._supervisor.name
+
     async def next(self) -> Event:
         """The next event; the first call finds the server and sends the request."""
         if self._call is None and (answer := await self._open()) is not None:
             return answer
         assert self._call is not None
+        return self._public(await self._call.next())
+
+    def next_nowait(self) -> Event | None:
+        """The next event, where one has come already."""
+        if self._call is None or (event := self._call.next_nowait()) is None:
+            return None
+        return self._public(event)
+
+    def answer(self, key: str, outcome: Raw | RpcError, revision: str) -> None:
+        """Answer a question, where it is open."""
+        if self._call is not None:
+            self._call.answer(key, outcome, revision)
+
+    def hold(self) -> AbstractContextManager[None]:
+        """While entered, the request's limits in time stand still."""
+        return nullcontext() if self._call is None else self._call.hold()
+
+    def _public(self, event: Event) -> Event:
+        """An event with public URIs in it. Those in questions are for people to look at, and left alone."""
         assert self._supervisor is not None
-        event = await self._call.next()
         if type(event) is Reply and not self._supervisor.server.passthrough:
             payload = rewrite_result_uris(self._request.method, event.payload, self._supervisor.name)
             if payload is not event.payload:
@@ -193,6 +221,8 @@ class Exchange:
         request = self._request
         target = await self._router.find(request)
         supervisor = self._supervisor = target.supervisor
+        if self._expected not in (None, supervisor.name):
+            raise RpcError(frames.INVALID_PARAMS, "Invalid params: requestState is of another server")
         self._instance = supervisor.lease_nowait(request.asker) or await supervisor.lease(request.asker)
         session = self._instance.session
         assert session is not None
@@ -202,7 +232,7 @@ class Exchange:
                 raise RpcError(frames.METHOD_NOT_FOUND, f"{supervisor.name} offers no {route.capability}")
             return Reply(route.undeclared, session.revision, supervisor.name)
         if target.params is not request.params:
-            request = Request(request.method, target.params, request.revision, request.asker, request.meta)
+            request = msgspec.structs.replace(request, params=target.params)
         self._call = session.call(request)
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,9 @@ from mcpx.errors import UnknownItem, UpstreamError
 from mcpx.gateway import cursors
 from mcpx.gateway.catalog import NOT_YET, Catalog
 from mcpx.gateway.exchange import Exchange, Router
+from mcpx.gateway.parking import Parking
+from mcpx.gateway.questions import Desks
+from mcpx.gateway.sealing import Sealer
 from mcpx.gateway.uris import ancestors
 from mcpx.gateway.watch import Watch
 from mcpx.transports.crew import open_crew
@@ -72,13 +76,27 @@ class Page(msgspec.Struct, frozen=True, eq=False):
     cache_scope: Literal["public", "private"]
 
 
+KEY_BYTES = 32  # of randomness, where the configuration gives no key
+
+
 class Gateway:
     """What the host edge, and a program that embeds mcpx, talk to. Open it with ``open_gateway``."""
 
     def __init__(
-        self, settings: Settings, exit_plan: ExitPlan, supervisors: list[Supervisor], catalog: Catalog
+        self,
+        settings: Settings,
+        exit_plan: ExitPlan,
+        supervisors: list[Supervisor],
+        catalog: Catalog,
+        *,
+        parking: Parking,
+        desks: Desks,
     ) -> None:
         self.settings = settings
+        self.parking = parking
+        self.desks = desks
+        key = settings.state_key
+        self.sealer = Sealer(secrets.token_bytes(KEY_BYTES) if key is None else key.encode())
         self.exit_plan = exit_plan  # set its `end` before leaving, and every shutdown ladder is cut to fit
         self.supervisors = supervisors
         self.passthrough = len(supervisors) == 1 and supervisors[0].server.passthrough
@@ -102,11 +120,11 @@ class Gateway:
             remembered = supervisor.memory.value
         return remembered.identity
 
-    def exchange(self, request: Request) -> Exchange:
+    def exchange(self, request: Request, *, expected: str | None = None) -> Exchange:
         """Open an exchange for one of the methods in ``mcpx.gateway.exchange.ROUTES``, or in pass-through for a
-        method that no revision defines.
+        method that no revision defines. ``expected`` names the server that it must be for.
         """
-        return Exchange(self._router, request)
+        return Exchange(self._router, request, expected=expected)
 
     async def list(self, kind: ListKind, asker: Asker, cursor: str | None) -> Page:
         """One page of a merged list: the configuration's order, then each upstream's.
@@ -244,6 +262,7 @@ async def open_gateway(
             )
         )
         crew = await stack.enter_async_context(open_crew())
+        desks = Desks(crew, settings.limits.question_timeout)
         supervisors: list[Supervisor] = []
         gateway: Gateway
 
@@ -260,10 +279,25 @@ async def open_gateway(
 
         catalog = Catalog(supervisors, crew, list_timeout=settings.limits.list_timeout, announce=announce)
         supervisors.extend(
-            Supervisor(server, surroundings, settings.state_dir, crew, heard=heard, came_up=catalog.came_up)
+            Supervisor(
+                server,
+                surroundings,
+                settings.state_dir,
+                crew,
+                heard=heard,
+                came_up=catalog.came_up,
+                unasked=desks.ask,
+            )
             for server in settings.servers
         )
-        gateway = Gateway(settings, surroundings.exit_plan, supervisors, catalog)
+        gateway = Gateway(
+            settings,
+            surroundings.exit_plan,
+            supervisors,
+            catalog,
+            parking=Parking(crew, settings.limits.max_parked, settings.limits.question_timeout),
+            desks=desks,
+        )
         yield gateway
 
 

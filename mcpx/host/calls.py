@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from msgspec import Raw
+
 from mcpx.errors import LocalProtocolError
-from mcpx.host.progress import ProgressRelay
+from mcpx.host.asking import Asking
+from mcpx.host.events import Events
+from mcpx.host.rounds import call_in_rounds, may_ask
 from mcpx.spec.carry import carry_result, stamp_modern
-from mcpx.upstream.call import LogMessage, Progress, Reply, Request
+from mcpx.upstream.call import LogMessage, Progress, Question, Reply, Request, Withdrawn
 
 if TYPE_CHECKING:
-    from msgspec import Raw
-
     from mcpx.host.inbound import Inbound, Turn
     from mcpx.host.service import Service
 
@@ -21,7 +24,12 @@ async def call(service: Service, request: Inbound, turn: Turn) -> Raw:
 
     Between revisions alike the payload comes back as the very object that the upstream's answer held.
     """
-    reply = await _exchange(service, request, turn)
+    if may_ask(request):
+        reply = await call_in_rounds(service, request, turn)
+        if isinstance(reply, Raw):
+            return reply
+    else:
+        reply = await _exchange(service, request, turn)
     payload = carry_result(request.method, reply.payload, reply.revision, request.revision)
     if request.modern:
         # A legacy server says nothing of how long its answer holds: not at all, and for nobody else.
@@ -30,18 +38,24 @@ async def call(service: Service, request: Inbound, turn: Turn) -> Raw:
 
 
 async def _exchange(service: Service, request: Inbound, turn: Turn) -> Reply:
-    logs, progress = turn.relay.logs, ProgressRelay(request.token, request.revision)
-    asked = Request(request.method, request.params, request.revision, logs.asker(request.asker), request.meta)
-    with service.gateway.exchange(asked) as exchange:
+    asker = turn.relay.logs.asker(request.asker)
+    asked = Request(request.method, request.params, request.revision, asker, request.meta)
+    events = Events(request, turn)
+    asking: Asking | None = None
+    with ExitStack() as entered:
+        exchange = entered.enter_context(service.gateway.exchange(asked))
         while True:
             event = await exchange.next()
-            if type(event) is Reply:
-                return event
-            if type(event) is Progress:
-                if said := progress.say(event):
-                    await turn.way.send(said)
-            elif type(event) is LogMessage:
-                if said := logs.say(event, request):
-                    await turn.way.send(said)
-            else:
-                raise LocalProtocolError(f"{type(event).__name__} for a host that cannot be asked")
+            match event:
+                case Reply():
+                    return event
+                case Progress() | LogMessage():
+                    await events.tell(event)
+                case Question():
+                    asking = asking or entered.enter_context(Asking(exchange, request, turn))
+                    await asking.ask(event)
+                case Withdrawn():
+                    if asking is not None:
+                        await asking.withdraw(event.key)
+                case _:
+                    raise LocalProtocolError(f"{type(event).__name__} for a host that does not take it")

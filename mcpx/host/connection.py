@@ -58,6 +58,7 @@ async def serve_channel(
             assumed=ASSUMED_ON_STREAMS,
             limit=limits.max_in_flight,
             relay=relay,
+            line=channel,
         ) as conversation,
     ):
         await _Connection(conversation, channel, limits, drain, relay).run(stop)
@@ -180,12 +181,11 @@ class _Connection:
     async def _take_oversize(self, message: Oversize) -> None:
         """A message over the limit: an error for the request that it was, where that is certain; else the end."""
         frame = oversize_frame(message)
+        reason = f"A message of {message.size} bytes is over the limit of {self._limits.max_frame}"
         if frame.is_response:
-            self._conversation.stray()
+            self._conversation.unreadable(frame.id, reason)
             return
-        error = RemoteProtocolError(
-            INVALID_REQUEST, f"A message of {message.size} bytes is over the limit of {self._limits.max_frame}"
-        )
+        error = RemoteProtocolError(INVALID_REQUEST, reason)
         certain = frame.is_response is False and frame.id is not None
         await self._refuse(self._conversation.refusal(frame.id if certain else None, error).data)
         if not certain:

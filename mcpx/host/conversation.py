@@ -15,17 +15,21 @@ A request that stays open, as a listen stream does, is a slot and a task like an
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 import trio
 from msgspec import UnsetType
 
-from mcpx.errors import McpxError, RemoteProtocolError
+from mcpx.errors import McpxError, RemoteProtocolError, RpcError
 from mcpx.host import answer
 from mcpx.host.answer import Answer, Refused
+from mcpx.host.desk import Desk, say_question
 from mcpx.host.eras import Envelopes, HostState
 from mcpx.host.inbound import Turn
 from mcpx.host.listen import LISTEN
+from mcpx.spec.asking import refusal
+from mcpx.spec.carry import CannotSay
 from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import BATCHING
 from mcpx.wire.frames import INVALID_REQUEST, decode_frame, kind, members, split_batch
@@ -33,13 +37,14 @@ from mcpx.wire.peer import Incoming
 from mcpx.wire.raws import members_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from msgspec import Raw
 
     from mcpx.host.inbound import Inbound, Relay, Way
     from mcpx.host.service import Service
-    from mcpx.upstream.call import Asker
+    from mcpx.upstream.call import Asker, Unasked
     from mcpx.wire.frames import Frame
 
 log = logging.getLogger("mcpx.host")
@@ -67,7 +72,9 @@ class Conversation:
 
     ``host`` names it in the log and to the gateway, ``transport`` says for status what it came on. ``assumed`` is the
     revision of requests before any handshake, and ``named`` says that this is no guess, as the transport has named it;
-    ``relay`` is what is said to the host unasked. ``limit`` bounds the requests in flight.
+    ``relay`` is what is said to the host unasked. ``limit`` bounds the requests in flight. ``line`` is the way for what
+    belongs to no request; without one the host can be asked nothing, and whatever it comes back for may come from
+    elsewhere. ``caller`` is who makes the requests, where that is not the conversation's host.
     ``envelopes`` and ``ending`` are given where several of these share them.
     """
 
@@ -80,6 +87,8 @@ class Conversation:
         assumed: str,
         limit: int,
         relay: Relay,
+        line: Way | None = None,
+        caller: str | None = None,
         envelopes: Envelopes | None = None,
         ending: trio.Event | None = None,
         named: bool = False,
@@ -88,21 +97,31 @@ class Conversation:
         self.transport = transport
         self.since = trio.current_time()
         self._service = service
-        self._state = HostState(host, assumed, envelopes, named=named)
+        self._state = HostState(host, assumed, envelopes, named=named, lasting=line is not None)
         self._incoming: Incoming[Slot] = Incoming(limit)
         self._relay = relay
         self._ending = trio.Event() if ending is None else ending
         self._freed = trio.Event()  # set when a request has ended; whoever waits for the next makes a new one
+        self._line = line
+        self._caller = host if caller is None else caller
+        self._desk = None if line is None else Desk(host, lambda: self._state.legacy.revision)
+        self._entered = ExitStack()
         self._strays = 0  # responses to nothing that mcpx asked
 
     def __enter__(self) -> Self:
         self._service.enter(self)
+        self._entered.callback(self._service.leave, self)
+        if self._desk is not None:
+            gateway = self._service.gateway
+            self._entered.callback(self._desk.close)
+            self._entered.callback(gateway.parking.leave, self.host)
+            self._entered.enter_context(gateway.desks.desk(self.host, self._ask))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._service.leave(self)
+        self._entered.close()
         if self._strays:
             log.info("Host %s: ignored %d responses to nothing that was asked", self.host, self._strays)
 
@@ -167,7 +186,7 @@ class Conversation:
             return self._admit(frame, batched=batched)
         if sort == "notification":
             self._notified(frame)
-        else:
+        elif self._desk is None or not self._desk.settle(frame):
             self.stray()
         return None
 
@@ -184,6 +203,11 @@ class Conversation:
     def stray(self) -> None:
         """Count a response to nothing that mcpx asked."""
         self._strays += 1
+
+    def unreadable(self, id: Raw | None, reason: str) -> None:
+        """A response has come that cannot be taken; whatever it answers has no answer."""
+        if self._desk is None or not self._desk.refuse(id, reason):
+            self.stray()
 
     def _admit(self, frame: Frame, *, batched: bool) -> Slot | Answer:
         id, method = frame.id, frame.method
@@ -233,6 +257,32 @@ class Conversation:
             self._incoming.cancel(slot.id)
             slot.scope.cancel()
 
+    def _ask(self, unasked: Unasked) -> Callable[[], None] | None:
+        """Ask the host what belongs to none of its requests; see ``mcpx.gateway.questions.Desk``.
+
+        Only a legacy host is asked so. To any other, and to one that does not listen now, it is put in a call.
+        """
+        legacy, line, desk = self._state.legacy, self._line, self._desk
+        if not legacy.agreed or line is None or desk is None:
+            return None
+        question = unasked.question
+        try:
+            params = say_question(question, legacy.asker, legacy.revision)
+        except (CannotSay, RpcError) as error:
+            log.warning("A question of %s (%s) was refused: %s", unasked.server, question.method, error)
+            unasked.answer(refusal(question.method, str(error)), legacy.revision)
+            return lambda: None
+        id, frame = desk.ask(question.method, params, lambda outcome: unasked.answer(outcome, legacy.revision))
+        if not line.offer(frame):
+            desk.withdraw(id, "")
+            return None
+
+        def withdraw() -> None:
+            if said := desk.withdraw(id, "No answer is needed any more"):
+                line.offer(said)
+
+        return withdraw
+
     # -- out
 
     async def answer(self, slot: Slot, way: Way) -> Answer:
@@ -241,7 +291,7 @@ class Conversation:
         What belongs to the request and comes before its answer is said on the ``way``.
         """
         request = slot.inbound
-        turn = Turn(slot.id, way, self._ending, self._relay)
+        turn = Turn(slot.id, way, self._ending, self._relay, self._caller, self._desk)
         failure: BaseException | None = None
         try:
             payload = await self._service.serve(request, turn)

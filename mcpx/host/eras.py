@@ -46,14 +46,14 @@ class Envelopes:
         self._read: OrderedDict[tuple[str | bytes, ...], tuple[str, Asker]] = OrderedDict()
         self._introduced: set[int] = set()  # hashes of what may be long
 
-    def read(self, host: str, written: tuple[Raw | None, ...]) -> tuple[str, Asker]:
+    def read(self, host: str, written: tuple[Raw | None, ...], *, lasting: bool) -> tuple[str, Asker]:
         """The revision and the asker of an envelope, the very same asker for one that is still kept."""
         key = (host, *(b"" if raw is None else bytes(raw) for raw in written))
         known = self._read.get(key)
         if known is not None:
             self._read.move_to_end(key)
             return known
-        revision, asker = _envelope(host, *written)
+        revision, asker = _envelope(host, lasting, *written)
         self.introduce(revision, asker)
         if sum(map(len, key)) <= MAX_ENVELOPE:
             self._read[key] = (revision, asker)
@@ -76,13 +76,23 @@ class HostState:
     """One host, as far as it is known: its handshake, if it made one, and the last envelope that it wrote.
 
     ``name`` goes into each ``Asker``; ``assumed`` is the revision of a request that comes before any handshake and
-    brings no metadata of its own. With ``named`` it is known, and not merely assumed.
+    brings no metadata of its own. With ``named`` it is known, and not merely assumed. Without ``lasting`` others may
+    make requests under the same name.
     """
 
-    def __init__(self, name: str, assumed: str, envelopes: Envelopes | None = None, *, named: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        assumed: str,
+        envelopes: Envelopes | None = None,
+        *,
+        named: bool = False,
+        lasting: bool = True,
+    ) -> None:
         self.name = name
+        self._lasting = lasting
         self._named = assumed if named else None
-        self.legacy = Handshake(assumed, Asker(name))
+        self.legacy = Handshake(assumed, Asker(name, lasting=lasting))
         self._envelopes = envelopes or Envelopes()
         self._envelope: tuple[tuple[Raw | None, ...], str, Asker] | None = None
 
@@ -133,7 +143,7 @@ class HostState:
         """
         written = tuple(map(meta.get, _ENVELOPE))
         if self._envelope is None or self._envelope[0] != written:
-            revision, asker = self._envelopes.read(self.name, written)
+            revision, asker = self._envelopes.read(self.name, written, lasting=self._lasting)
             self._envelope = (tuple(raw and raw.copy() for raw in written), revision, asker)
         return self._envelope[1], self._envelope[2]
 
@@ -151,6 +161,7 @@ class HostState:
                 self.name,
                 {} if capabilities is None else {name: raw.copy() for name, raw in capabilities.items()},
                 info.copy() if info is not None and members_of(info) is not None else None,
+                lasting=self._lasting,
             ),
             agreed=True,
         )
@@ -176,7 +187,7 @@ def _negotiate(requested: Raw | None) -> str:
 
 
 def _envelope(
-    host: str, version: Raw | None, capabilities: Raw | None, info: Raw | None, level: Raw | None
+    host: str, lasting: bool, version: Raw | None, capabilities: Raw | None, info: Raw | None, level: Raw | None
 ) -> tuple[str, Asker]:
     if version is None or capabilities is None:
         missing = keys.PROTOCOL_VERSION if version is None else keys.CLIENT_CAPABILITIES
@@ -199,7 +210,7 @@ def _envelope(
             {"supported": SUPPORTED, "requested": revision},
         )
     kept = {name: raw.copy() for name, raw in declared.items()}
-    return revision, Asker(host, kept, None if info is None else info.copy(), log_level)
+    return revision, Asker(host, kept, None if info is None else info.copy(), log_level, lasting)
 
 
 def shown(info: Raw | None) -> str:

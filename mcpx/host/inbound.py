@@ -10,6 +10,7 @@ from msgspec import Raw
 if TYPE_CHECKING:
     import trio
 
+    from mcpx.host.desk import Desk
     from mcpx.host.logs import HostLogs
     from mcpx.spec.lists import ChangeKind
     from mcpx.upstream.call import Asker
@@ -20,6 +21,13 @@ class Way(Protocol):
 
     async def send(self, message: bytes) -> None:
         """Say something, waiting while the host is far behind."""
+        ...
+
+    def offer(self, message: bytes) -> bool:
+        """Say something at once, unless the host is far behind or does not listen; say whether it was said.
+
+        For what a host can do without.
+        """
         ...
 
     async def flush(self) -> None:
@@ -90,4 +98,6 @@ class Turn(msgspec.Struct, eq=False):
     way: Way  # that its answer will take, for notifications that belong to it
     ending: trio.Event  # set when the conversation ends: what would stay open is to end by itself, soon
     relay: Relay
+    caller: str  # who makes the request, for whom alone a state is good that is given out with its answer
+    desk: Desk | None = None  # where the host is asked; None where it cannot be
     epilogue: bytes | None = None  # a notification that follows the answer, where others share its way

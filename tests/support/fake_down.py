@@ -65,6 +65,13 @@ class Incoming(NamedTuple):
         return self.error["code"]
 
 
+class Refusal(NamedTuple):
+    """An error as the answer to a question."""
+
+    code: int
+    message: str
+
+
 class Asked:
     """A request that the host sent."""
 
@@ -98,11 +105,16 @@ class Host:
         self.revision: str | None = None
         self.capabilities: dict[str, Any] = {}
         self.info: dict[str, Any] | None = INFO
+        # By method, what the host answers to questions: a result, a `Refusal`, or what gives one of them by the
+        # question's params; `None` leaves it open. In either era.
+        self.answers: dict[str, Any] = {}
+        self.rounds: list[Incoming] = []  # the results that asked the host for input, of `converse`
         self.eof_at: float | None = None
         self.ended_at: float | None = None
         self.stopped_at: float | None = None  # when the host closed stdin, or sent a signal
         self._audit = HostAudit()
         self._asked: dict[str, list[Asked]] = {}  # in flight, the first asked first
+        self._unanswered: list[Incoming] = []  # questions that were not looked at yet
         self._last_id = 0
         self._closed = False
 
@@ -177,6 +189,52 @@ class Host:
     async def cancel(self, asked: Asked, reason: str | None = None) -> None:
         params = {"requestId": json.loads(asked.key), **({} if reason is None else {"reason": reason})}
         await self.notify("notifications/cancelled", params)
+
+    # -- being asked
+
+    async def answer(self, question: Incoming, value: Any) -> None:
+        """Answer a request of mcpx's."""
+        outcome = {"error": value._asdict()} if isinstance(value, Refusal) else {"result": value}
+        await self.send({"jsonrpc": "2.0", "id": question.frame["id"], **outcome})
+
+    async def asked(self, method: str, *, count: int = 1, within: float = PATIENCE) -> Incoming:
+        """The ``count``-th request of a method that the host was sent, waiting for it."""
+        found = await self.changes.until(
+            lambda: len(list_ := [one for one in self.requests if one.method == method]) >= count and list_,
+            f"the question {method} number {count}",
+            within,
+        )
+        return found[count - 1]
+
+    def answer_to(self, method: str, params: dict[str, Any]) -> Any:
+        """What the host answers to a question; ``None`` for nothing."""
+        answer = self.answers.get(method)
+        return answer(params) if callable(answer) else answer
+
+    async def converse(self, method: str, params: dict[str, Any], *, within: float = PATIENCE, **how: Any) -> Incoming:
+        """A request, made again with what the host answers as long as its result asks for input, as hosts of the modern
+        era do. Those of the legacy one are asked meanwhile.
+        """
+        retry: dict[str, Any] = {}
+        while True:
+            answer = await self.request(method, {**params, **retry}, within=within, **how)
+            if answer.frame.get("result", {}).get("resultType") != "input_required":
+                return answer
+            self.rounds.append(answer)
+            retry = self.retry(answer)
+
+    def retry(self, asking: Incoming) -> dict[str, Any]:
+        """What the host adds to a request whose result has asked for input."""
+        answers = {
+            key: value
+            for key, question in asking.result.get("inputRequests", {}).items()
+            if (value := self.answer_to(question["method"], question.get("params", {}))) is not None
+        }
+        state = asking.result.get("requestState")
+        return {
+            **({"inputResponses": answers} if answers else {}),
+            **({"requestState": state} if state is not None else {}),
+        }
 
     # -- opening
 
@@ -257,6 +315,7 @@ class Host:
                 seen = 0
                 self._take(line)
             self.changes.tell()
+            await self._answer_questions()
         if buffer:
             self.noise.append(bytes(buffer))
         self.eof_at = time.monotonic()
@@ -268,6 +327,13 @@ class Host:
         async for data in self.process.stderr:
             self.stderr += data
             self.changes.tell()
+
+    async def _answer_questions(self) -> None:
+        while self._unanswered:
+            question = self._unanswered.pop(0)
+            assert question.method is not None
+            if (value := self.answer_to(question.method, question.params)) is not None:
+                await self.answer(question, value)
 
     def _take(self, line: bytes) -> None:
         try:
@@ -290,6 +356,7 @@ class Host:
         self.received.append(incoming)
         if "method" in frame and "id" in frame:
             self.requests.append(incoming)
+            self._unanswered.append(incoming)
             self._audit.request(frame)
         elif "method" in frame:
             self.notifications.append(incoming)

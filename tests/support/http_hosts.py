@@ -192,12 +192,12 @@ async def http_host(site: Site) -> AsyncIterator[Host]:
 
         async def send(message: bytes) -> None:
             frame = json.loads(message)
-            if "id" in frame:
+            if "id" in frame and "method" in frame:
                 nursery.start_soon(ask, message, {**session, **_modern_headers(frame)})
                 return
             async with site.wired() as wire:
                 assert (await wire.post("/mcp", message, **session)).status == 202
-            if frame["method"] == "notifications/initialized":
+            if frame.get("method") == "notifications/initialized":
                 nursery.start_soon(listen)
 
         async with _host(_Lines(send, told.receive)) as host:

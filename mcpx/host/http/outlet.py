@@ -115,6 +115,13 @@ class Outlet:
             await self._wait_for_progress()
         self._put(message, last=False)
 
+    def offer(self, message: bytes) -> bool:
+        """Say something at once where a client views the stream and is not behind; say whether it was said."""
+        if self.ended or not self._views or self._unseen > MAX_UNSEEN:
+            return False
+        self._put(message, last=False)
+        return True
+
     async def flush(self) -> None:
         """Wait until all that was said has been seen."""
         while self._seen < self._count and not self.ended:

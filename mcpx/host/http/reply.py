@@ -169,6 +169,10 @@ class Events:
         """Write one, waiting while the client does not read."""
         await self._reply.say(message_event(message))
 
+    def offer(self, message: bytes) -> bool:
+        """Nothing is written at once: a client may take its time."""
+        return False
+
     async def flush(self) -> None:
         """What was written has been taken already."""
         await trio.lowlevel.checkpoint_if_cancelled()

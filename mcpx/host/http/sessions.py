@@ -61,6 +61,7 @@ class Session:
             assumed=ASSUMED_ON_HTTP,
             limit=limits.max_in_flight,
             relay=self._relay,
+            line=self.standing,
         )
 
     @property

@@ -11,7 +11,11 @@ import trio
 import trio.testing
 from msgspec import Raw
 
+from mcpx.errors import RpcError
 from mcpx.gateway.gateway import Page, Part
+from mcpx.gateway.parking import Parking
+from mcpx.gateway.questions import Desks
+from mcpx.gateway.sealing import Sealer
 from mcpx.gateway.uris import ancestors
 from mcpx.host.connection import serve_channel
 from mcpx.host.listen import LISTEN
@@ -21,7 +25,19 @@ from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, S
 from mcpx.spec.revisions import LATEST_MODERN, V2024_11_05, is_modern
 from mcpx.transports.ladder import ExitPlan
 from mcpx.transports.memory import MemoryChannel, memory_channel_pair
-from mcpx.upstream.call import Asker, Change, Event, Identity, Interest, LogMessage, News, Remark, Reply, Request
+from mcpx.upstream.call import (
+    Asker,
+    Change,
+    Event,
+    Identity,
+    InputRequired,
+    Interest,
+    LogMessage,
+    News,
+    Remark,
+    Reply,
+    Request,
+)
 from tests.support.schemas import validate
 
 if TYPE_CHECKING:
@@ -48,6 +64,9 @@ class FakeCall:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.state = "new"  # then "open", and in the end "done" or "cancelled"
+        self.server = "one"
+        self.answers: list[tuple[str, Any, str]] = []  # key, outcome (an error as it is, a result decoded), revision
+        self.answered = trio.Event()
         self._events: deque[Event | BaseException] = deque()
         self._wake = trio.Event()
 
@@ -72,8 +91,18 @@ class FakeCall:
         while not self._events:
             self._wake = trio.Event()
             await self._wake.wait()
+        return self._pop()
+
+    def next_nowait(self) -> Event | None:
+        return self._pop() if self._events else None
+
+    def answer(self, key: str, outcome: Raw | RpcError, revision: str) -> None:
+        self.answers.append((key, outcome if isinstance(outcome, RpcError) else json.loads(bytes(outcome)), revision))
+        self.answered.set()
+
+    def _pop(self) -> Event:
         event = self._events.popleft()
-        if isinstance(event, (BaseException, Reply)):
+        if isinstance(event, (BaseException, Reply, InputRequired)):
             self.state = "done"
         if isinstance(event, BaseException):
             raise event
@@ -118,6 +147,9 @@ class FakeGateway:
         self.identity_error: Exception | None = None
         self.script = script
         self.calls: list[FakeCall] = []
+        self.expected: list[str | None] = []  # the servers that these must be for
+        self.sealer = Sealer(b"a key of the test")
+        self.open(None)
         self.parts: list[Part] = []
         self.next_cursor: str | None = None
         self.listed: list[tuple[str, Asker, str | None]] = []
@@ -132,8 +164,15 @@ class FakeGateway:
             raise self.identity_error
         return self.said
 
-    def exchange(self, request: Request) -> FakeCall:
+    def open(self, nursery: Any) -> None:
+        """Whatever needs tasks has them in there, as a gateway's own are; until then nothing may need any."""
+        limits = self.settings.limits
+        self.parking = Parking(nursery, limits.max_parked, limits.question_timeout)
+        self.desks = Desks(nursery, limits.question_timeout)
+
+    def exchange(self, request: Request, *, expected: str | None = None) -> FakeCall:
         call = FakeCall(request)
+        self.expected.append(expected)
         call.put(*self.script)
         self.calls.append(call)
         return call
@@ -295,11 +334,14 @@ async def open_talk(
             )  # type: ignore[arg-type]
         talk.ended.set()
 
-    async with trio.open_nursery() as nursery:
+    async with trio.open_nursery() as crew, trio.open_nursery() as nursery:
+        gateway.open(crew)
         nursery.start_soon(serve)
         if listens:
             nursery.start_soon(talk.listen)
         yield talk
         ours.close()
+        await talk.ended.wait()
+        crew.cancel_scope.cancel()
     assert not gateway.watching
     assert all(call.state in ("done", "cancelled", "new") for call in gateway.calls)

@@ -311,9 +311,15 @@ async def open_desk(gateway: FakeGateway) -> AsyncIterator[Desk]:
     """Open the endpoint before a gateway; on leaving, the clients that are left hang up, and nothing may remain."""
     service, ending = Service(gateway), Ending()  # type: ignore[arg-type]
     ending.plan_for(gateway, SERVER, SERVER)  # type: ignore[arg-type]
-    async with open_endpoint(service, ending) as endpoint, trio.open_nursery() as nursery:
+    async with (
+        trio.open_nursery() as crew,
+        open_endpoint(service, ending) as endpoint,
+        trio.open_nursery() as nursery,
+    ):
+        gateway.open(crew)
         yield Desk(endpoint, ending, service, nursery)
         nursery.cancel_scope.cancel()
+        crew.cancel_scope.cancel()
     assert service.conversations == []
     assert gateway.watching == []
     assert all(call.state in ("done", "cancelled", "new") for call in gateway.calls)
