@@ -139,8 +139,8 @@ class PendingCall:
         return self._pop()
 
     def next_raw_nowait(self) -> Event | Raw | None:
-        """The same where something has come already; ``None`` where nothing has."""
-        return self._pop() if self._events else None
+        """The same where something has come already; ``None`` where nothing has, or where it was not sent yet."""
+        return self._pop() if self._events and self.id is not None else None
 
     def _pop(self) -> Event | Raw:
         event = self._events.popleft()

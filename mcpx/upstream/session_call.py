@@ -22,6 +22,7 @@ from mcpx.spec.methods import METHODS
 from mcpx.upstream.call import InputRequired, Question, Reply, Withdrawn
 from mcpx.upstream.clock import CallClock
 from mcpx.upstream.pending import PendingCall
+from mcpx.upstream.roots import ROOTS, answer_rest, answer_some
 from mcpx.wire import frames
 
 if TYPE_CHECKING:
@@ -104,9 +105,12 @@ class SessionCall:
         self._wake = trio.Event()
         self._extra: dict[str, Raw] | None = None
         if session.questions is None and (request.resumes is not None or request.state is not None):
-            self._extra = {} if request.resumes is None else {"inputResponses": frames.to_raw(dict(request.resumes))}
-            if request.state is not None:
-                self._extra["requestState"] = request.state
+            resumes, state = request.resumes, request.state
+            if (roots := session.roots(request.asker)) is not None:
+                resumes, state = answer_rest(resumes, state, roots)
+            self._extra = {} if resumes is None else {"inputResponses": frames.to_raw(dict(resumes))}
+            if state is not None:
+                self._extra["requestState"] = state
         self._pending = self._attempt()
 
     def __enter__(self) -> Self:
@@ -130,8 +134,8 @@ class SessionCall:
             elif self._round is not None:
                 await self._wait_for_answers()
             else:
-                if self._pending.id is None and self._session.logs.is_behind(self._request.asker):
-                    await self._session.logs.catch_up(self._request.asker)
+                if self._pending.id is None:
+                    await self._before_sending()
                 try:
                     event = self._take(await self._pending.next_raw())
                 except RpcError as error:
@@ -164,6 +168,13 @@ class SessionCall:
 
     # -- inside
 
+    async def _before_sending(self) -> None:
+        session, asker = self._session, self._request.asker
+        if session.logs.is_behind(asker):
+            await session.logs.catch_up(asker)
+        if session.questions is not None:
+            session.questions.adopt(self._pending)
+
     def _next_nowait(self) -> Event | None:
         while True:
             if self._events:
@@ -187,7 +198,7 @@ class SessionCall:
         row = METHODS.get(request.method)
         # A modern host can be asked on some methods alone, so these come first.
         rank = 0 if self._own else 1 if row is None or row.interrupts is None else 2
-        pending = PendingCall(
+        return PendingCall(
             session.connection,
             lambda number: session.frame(number, request, extra),
             self._clock,
@@ -195,9 +206,6 @@ class SessionCall:
             rank=rank,
             late=self._expire,
         )
-        if session.questions is not None:
-            session.questions.adopt(pending)
-        return pending
 
     def _take(self, came: Event | Raw) -> Event | None:
         """What came of the request, for the host; ``None`` where it is to be made again first."""
@@ -206,9 +214,11 @@ class SessionCall:
         session, request = self._session, self._request
         outcome = session.form.conclude(session.server, request.method, came, request.asker)
         if isinstance(outcome, InputRequired):
-            if request.takes_input_required:
-                return outcome
-            self._begin_round(outcome)
+            roots = session.roots(request.asker)
+            ours = roots is not None and {one.method for one in outcome.questions} == {ROOTS}
+            if request.takes_input_required and not ours:
+                return outcome if roots is None else answer_some(outcome)
+            self._begin_round(outcome, roots)
             return None
         if session.mirrored is not None and request.method == "tools/list":
             outcome = session.mirrored.learn(outcome)
@@ -233,12 +243,15 @@ class SessionCall:
 
     # -- the questions of a modern server
 
-    def _begin_round(self, asked: InputRequired) -> None:
+    def _begin_round(self, asked: InputRequired, roots: Raw | None) -> None:
         self._rounds += 1
         if self._rounds >= MAX_ROUNDS:
             raise UpstreamError(self._session.server, f"The server asked for the same request {self._rounds} times.")
         round = _Round(asked)
         for question in asked.questions:
+            if question.method == ROOTS and roots is not None:
+                round.answers[question.key] = roots
+                continue
             self._asked += 1
             key = str(self._asked)
             round.waiting[key] = question
@@ -247,7 +260,7 @@ class SessionCall:
         if round.waiting:
             self._round = round
         else:
-            self._retry = _Retry(round.extra, trio.current_time() + ROUND_DELAY)
+            self._retry = _Retry(round.extra, 0.0 if round.answers else trio.current_time() + ROUND_DELAY)
 
     def _settle(self, round: _Round, key: str, outcome: Raw | RpcError) -> None:
         """A question has its answer, or has none to be had."""

@@ -24,10 +24,14 @@ from mcpx.spec.revisions import (
 from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, to_raw
 from mcpx.wire.raws import members_of
 
-FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
-VISIT = {"mode": "url", "message": "Sign in", "url": "https://example.com/", "elicitationId": "e1"}
-SAMPLE = {"messages": [], "maxTokens": 5}
-EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}, "roots": {}}
+FORM: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
+VISIT: dict[str, Any] = {"mode": "url", "message": "Sign in", "url": "https://example.com/", "elicitationId": "e1"}
+SAMPLE: dict[str, Any] = {"messages": [], "maxTokens": 5}
+EVERYTHING: dict[str, Any] = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"tools": {}, "context": {}},
+    "roots": {},
+}
 
 
 def members(value: Any) -> dict[str, Raw]:
@@ -92,7 +96,8 @@ def test_elicitation_by_mode(declared: Any, form: bool, visit: bool, revision: s
 
 
 def test_a_revision_without_modes_has_forms_alone() -> None:
-    both, visits = {"elicitation": {"form": {}, "url": {}}}, {"elicitation": {"url": {}}}
+    both: Any = {"elicitation": {"form": {}, "url": {}}}
+    visits: Any = {"elicitation": {"url": {}}}
     assert ask("elicitation/create", FORM, both, V2025_06_18) == FORM
     assert ask("elicitation/create", VISIT, both, V2025_06_18) == INVALID_PARAMS
     assert ask("elicitation/create", FORM, visits, V2025_06_18) == METHOD_NOT_FOUND
@@ -127,7 +132,7 @@ def test_what_of_the_metadata_is_between_mcpx_and_the_server_alone() -> None:
 # -- answers
 
 
-ACCEPT = {"action": "accept", "content": {"name": "a"}}
+ACCEPT: dict[str, Any] = {"action": "accept", "content": {"name": "a"}}
 
 
 @pytest.mark.parametrize("source", REVISIONS)
