@@ -152,7 +152,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     ] = 15.0
     max_parked: Annotated[
         int,
-        _limit("count", "calls at once that wait for answers of modern hosts", least=1, most=1_000_000, level="gateway"),
+        _limit(
+            "count", "calls at once that wait for answers of modern hosts", least=1, most=1_000_000, level="gateway"
+        ),
     ] = 256
     max_subscriptions: Annotated[
         int,
@@ -234,6 +236,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     transport: Literal["stdio", "http", "sse", "websocket"] | None = None  # as the file names it, if it does
     protocol: str = "auto"  # auto, legacy, modern, or one dated revision
     scope: Literal["host", "shared", "call"] = "host"
+    roots: tuple[str, ...] = ()  # `file:` URIs: what the server is told for a host that declares no roots of its own
     builtin: str | None = None  # an in-process server, by name, instead of a command or URL
     passthrough: bool = False  # names and URIs are the upstream's own; never a key of the file
     limits: Limits = Limits()

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mcpx.config import values
 from mcpx.config.document import MAX_FILE, JsonValue, Object, kind_of, parse, repeated_keys
 from mcpx.config.limits import KEYS as LIMIT_KEYS
 from mcpx.config.limits import read_limits
 from mcpx.config.locate import candidates, named_file, resolve, state_folder
 from mcpx.config.report import Place, Report
+from mcpx.config.roots import read_roots, root_uri
 from mcpx.config.servers import read_server
 from mcpx.errors import ConfigError
 from mcpx.names import server_part
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
 
 # VS Code calls the same object "servers".
 _SERVERS_KEYS = ("mcpServers", "servers")
-_TOP_KEYS = (*_SERVERS_KEYS, "limits")
+_TOP_KEYS = (*_SERVERS_KEYS, "limits", "roots", "stateKey")
 _IGNORED_KEYS = ("$schema",)  # for editors
+
+SHORTEST_KEY = 16  # characters of a key; whoever has seen what it sealed can try shorter ones
 
 DEMO = ServerSettings(name="demo", builtin="demo")
 
@@ -71,13 +75,16 @@ def read(document: JsonValue, file: Path, environ: Mapping[str, str]) -> Loaded:
         if key not in (*_TOP_KEYS, *_IGNORED_KEYS):
             top.unknown(key, _TOP_KEYS, elsewhere=[f"limits.{name}" for name in LIMIT_KEYS])
     limits = read_limits(top.within("limits"), document.get("limits"), Limits(), within_server=False)
-    servers, disabled = _read_servers(top, document, limits, environ)
+    state_key = _read_state_key(top.within("stateKey"), document.get("stateKey"), environ)
+    roots = read_roots(top.within("roots"), document.get("roots", []), environ) or ()
+    servers, disabled = _read_servers(top, document, limits, roots, environ)
     _check_names(top, [server.name for server in servers])
     if report.problems:
         raise ConfigError([*report.problems, *report.warnings])
     settings = Settings(
         servers=tuple(_with_folder(server, file.parent) for server in servers),
         limits=limits,
+        state_key=state_key,
         state_dir=state_folder(environ),
         source=str(file),
     )
@@ -115,7 +122,7 @@ def _read_file(file: Path) -> bytes:
 
 
 def _read_servers(
-    top: Place, document: Object, limits: Limits, environ: Mapping[str, str]
+    top: Place, document: Object, limits: Limits, roots: tuple[str, ...], environ: Mapping[str, str]
 ) -> tuple[list[ServerSettings], list[str]]:
     present = [key for key in _SERVERS_KEYS if key in document]
     if len(present) != 1:
@@ -128,7 +135,7 @@ def _read_servers(
     servers: list[ServerSettings] = []
     disabled: list[str] = []
     for name, entry in entries.items():
-        server = read_server(Place(top.report, name), name, entry, limits, environ)
+        server = read_server(Place(top.report, name), name, entry, limits, environ, roots=roots)
         if server == "disabled":
             disabled.append(name)
         elif isinstance(server, ServerSettings):
@@ -140,6 +147,16 @@ def _read_servers(
     elif len(disabled) == len(entries):
         top.within(present[0]).warning("every server is disabled")
     return servers, disabled
+
+
+def _read_state_key(place: Place, value: JsonValue, environ: Mapping[str, str]) -> str | None:
+    """What seals the state that hosts give back: a secret that several copies of mcpx can share."""
+    if value is None:
+        return None
+    key = values.text(place, value, environ, secret=True)
+    if key is not None and len(key) < SHORTEST_KEY:
+        place.problem(f"must have at least {SHORTEST_KEY} characters; openssl rand -hex 32 makes a good one")
+    return key
 
 
 def _check_repeated(report: Report, document: Object) -> None:
@@ -165,7 +182,6 @@ def _check_names(top: Place, names: list[str]) -> None:
 
 
 def _with_folder(server: ServerSettings, folder: Path) -> ServerSettings:
-    """A relative ``cwd`` is meant from the file's folder, wherever the host started mcpx."""
-    if server.cwd is None:
-        return server
-    return msgspec.structs.replace(server, cwd=str(folder / server.cwd))
+    """A relative ``cwd`` or root is meant from the file's folder, wherever the host started mcpx."""
+    cwd = None if server.cwd is None else str(folder / server.cwd)
+    return msgspec.structs.replace(server, cwd=cwd, roots=tuple(root_uri(root, folder) for root in server.roots))

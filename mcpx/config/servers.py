@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mcpx.config import values
 from mcpx.config.document import JsonValue, Object, kind_of
 from mcpx.config.limits import SERVER_KEYS, read_limits
+from mcpx.config.roots import read_roots
 from mcpx.settings import Limits, ServerSettings, header_owner
 from mcpx.spec.revisions import SUPPORTED
 
@@ -31,6 +32,7 @@ _KEYS: dict[str, tuple[str, Callable[[Place, JsonValue, Mapping[str, str] | None
     "transport": ("transport", lambda place, value, _: values.choice(place, value, values.TRANSPORTS)),
     "protocol": ("protocol", lambda place, value, _: values.choice(place, value, PROTOCOLS)),
     "scope": ("scope", lambda place, value, _: values.choice(place, value, SCOPES)),
+    "roots": ("roots", read_roots),
     "disabled": ("disabled", lambda place, value, _: values.flag(place, value)),
 }
 KEYS: tuple[str, ...] = (*_KEYS, "limits")
@@ -41,13 +43,19 @@ _URL_KEYS = ("headers",)
 
 
 def read_server(
-    place: Place, name: str, entry: JsonValue, defaults: Limits, environ: Mapping[str, str]
+    place: Place,
+    name: str,
+    entry: JsonValue,
+    defaults: Limits,
+    environ: Mapping[str, str],
+    *,
+    roots: tuple[str, ...] = (),
 ) -> ServerSettings | Literal["disabled"] | None:
     """One entry under ``mcpServers``.
 
-    ``place`` is the entry's. ``defaults`` are the file's limits, which the entry may override. A disabled entry is
-    checked but not expanded, since people disable what they lack a variable for. Returns ``None`` where there are
-    problems.
+    ``place`` is the entry's. ``defaults`` are the file's limits, and ``roots`` its roots, which the entry may override.
+    A disabled entry is checked but not expanded, since people disable what they lack a variable for. Returns ``None``
+    where there are problems.
     """
     if not isinstance(entry, Object):
         place.problem(f"must be an object, not {kind_of(entry)}")
@@ -65,6 +73,7 @@ def read_server(
         return "disabled"
     for key in ("type", "transport", "disabled"):
         found.pop(key, None)
+    found.setdefault("roots", roots)
     return ServerSettings(name=name, limits=limits, transport=transport, **found)
 
 

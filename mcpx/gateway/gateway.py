@@ -220,6 +220,11 @@ class Gateway:
         for supervisor in self.supervisors:
             supervisor.set_level(asker, level)
 
+    def roots_changed(self, asker: Asker) -> None:
+        """A host's roots have changed: the servers that were told of them are to know."""
+        for supervisor in self.supervisors:
+            supervisor.roots_changed(asker)
+
     def relay(self, asker: Asker, method: str, params: dict[str, Raw]) -> None:
         """Pass a host's notification that no revision defines on to a server in pass-through that is up, and reads."""
         for supervisor in self.supervisors:

@@ -52,6 +52,7 @@ log = logging.getLogger("mcpx.host")
 # What is never in a batch: the handshake (2025-03-26 basic/lifecycle, Initialization), and what would keep the answers
 # to all others.
 _ALONE = frozenset({"initialize", LISTEN})
+ROOTS_CHANGED = "notifications/roots/list_changed"
 INITIALIZED = frozenset({"notifications/initialized", "initialized"})  # the second is what some hosts write
 
 
@@ -237,6 +238,8 @@ class Conversation:
             self._cancel(frame)
         elif frame.method in INITIALIZED and self._state.legacy.agreed:
             self._relay.follow(self._state.legacy)
+        elif frame.method == ROOTS_CHANGED and self._state.legacy.agreed:
+            self._service.gateway.roots_changed(self._state.legacy.asker)
         elif frame.method not in METHODS and self._service.gateway.passthrough:
             self._relay_foreign(frame)
 

@@ -15,7 +15,9 @@ import trio
 
 from mcpx.errors import RemoteProtocolError, RpcError
 from mcpx.spec.asking import carry_answer, permit_question, refusal, without_hop_keys
+from mcpx.spec.capabilities import promises_changes
 from mcpx.upstream.call import Question, Unasked, Withdrawn
+from mcpx.upstream.roots import ROOTS
 from mcpx.wire import frames
 from mcpx.wire.peer import Incoming
 
@@ -49,7 +51,7 @@ class Questions:
     """Those of one session. ``told`` is what the server was told at its handshake about ``host``.
 
     ``unasked`` takes one that comes while no call is under way, and says whether it did; otherwise it is kept for the
-    next call, for ``patience`` seconds.
+    next call, for ``patience`` seconds. ``roots`` is the answer to ``roots/list`` where it is not the host's to give.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Questions:
         host: str,
         patience: float,
         unasked: Callable[[Unasked], bool],
+        roots: Raw | None = None,
     ) -> None:
         # Whether all requests of the session are one host's now, so that what names no request is that host's too.
         self.is_certain: Callable[[], bool] = lambda: True
@@ -69,6 +72,7 @@ class Questions:
         self._host = host
         self._patience = patience
         self._unasked = unasked
+        self._roots = roots
         self._incoming: Incoming[Open] = Incoming(MAX_QUESTIONS)
         self._open: dict[str, Open] = {}
         self._numbers = count(1)
@@ -76,6 +80,11 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def follows_roots(self) -> bool:
+        """Whether the server was told that it hears of it when the host's roots change."""
+        return self._roots is None and promises_changes(self._told.get("roots"))
 
     # -- what the server says
 
@@ -87,6 +96,9 @@ class Questions:
         except RpcError as error:
             log.debug("[%s] %s is refused: %s", server, method, error.message)
             self._connection.answer(frames.error(id, error.code, error.message))
+            return
+        if method == ROOTS and self._roots is not None:
+            self._connection.answer(frames.result(id, self._roots))
             return
         one = Open(id, Question(str(next(self._numbers)), method, params, self._revision))
         try:

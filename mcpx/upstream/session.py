@@ -20,6 +20,7 @@ from mcpx.upstream.call import Asker, Change, Foreign, Identity, Reply, Request
 from mcpx.upstream.legacy_listening import LegacyListening
 from mcpx.upstream.logs import LOG_MESSAGE, Logs
 from mcpx.upstream.modern_listening import ACKNOWLEDGED, ModernListening
+from mcpx.upstream.roots import ROOTS_CHANGED
 from mcpx.upstream.session_call import EMPTY_COMPLETION, SessionCall
 from mcpx.wire import frames
 from mcpx.wire.raws import members_of, string_of
@@ -65,7 +66,10 @@ class _OutgoingRequest(msgspec.Struct, gc=False):
 
 
 class Session:
-    """An agreed session. ``identity`` is what the server said of itself; ``heard`` takes what it says unasked."""
+    """An agreed session. ``identity`` is what the server said of itself; ``heard`` takes what it says unasked.
+
+    ``roots`` gives the configuration's roots, as the answer to ``roots/list``, for an asker that has none of its own.
+    """
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class Session:
         identity: Identity,
         limits: Limits,
         heard: Callable[[News], None],
+        roots: Callable[[Asker], Raw | None],
         mirrored: Mirrored | None = None,
         questions: Questions | None = None,
     ) -> None:
@@ -81,6 +86,7 @@ class Session:
         self.form = form
         self.identity = identity
         self.limits = limits
+        self.roots = roots  # the answer to a question about them, where that is not the asker's to give
         self.mirrored = mirrored if is_modern(form.revision) else None  # parameters that headers repeat, over HTTP
         self.questions = questions  # of a legacy server; a modern one has none that are requests
         self.listening: Listening = (ModernListening if is_modern(form.revision) else LegacyListening)(self, heard)
@@ -108,6 +114,11 @@ class Session:
     def call(self, request: Request) -> SessionCall:
         """A host's request on its way; it is sent by the first ``next``."""
         return SessionCall(self, request)
+
+    def roots_changed(self) -> None:
+        """The host's roots have changed; the server is told where it was promised that."""
+        if self.questions is not None and self.questions.follows_roots:
+            self.connection.offer(ROOTS_CHANGED)
 
     async def run_questions(self) -> None:
         """Refuse questions that nobody can be asked for too long, until cancelled."""

@@ -23,6 +23,7 @@ import trio
 from mcpx.errors import UpstreamError, UpstreamGone, UpstreamStartError, UpstreamTimeout
 from mcpx.spec.capabilities import can_ask, is_implementation, told
 from mcpx.spec.revisions import is_modern
+from mcpx.upstream import roots
 from mcpx.upstream.backoff import restart_delay
 from mcpx.upstream.call import Interest
 from mcpx.upstream.eras import Memory
@@ -56,6 +57,7 @@ class Told(NamedTuple):
     capabilities: dict[str, Raw]
     canonical: bytes  # one spelling for one meaning; empty where it is told nothing
     can_ask: bool  # whether it lets the server ask that host anything
+    roots: bool = False  # whether it is told of the configuration's roots, as of no host's
 
 
 class Supervisor:
@@ -90,6 +92,7 @@ class Supervisor:
         self._calls = 0
         self._interests = Interests(self.key, self._interest_changed)
         self._levels = Levels()
+        self._roots = roots.roots_result(server.roots) if server.roots else None
         self._told = lru_cache(KEPT_TOLD)(self._work_out_told)
         self._modern: bool | None = None  # as the last start showed; before it, as remembered
 
@@ -139,10 +142,17 @@ class Supervisor:
 
     def _work_out_told(self, asker: Asker) -> Told:
         """What this server is told of what an asker declared; one that is shared, nothing."""
-        if self.server.scope == "shared":
-            return Told({}, b"", can_ask=False)
-        relayed = told(asker.capabilities, passthrough=self.server.passthrough)
-        return Told(relayed, _canonical(relayed) if relayed else b"", can_ask(relayed))
+        shared = self.server.scope == "shared"
+        relayed = {} if shared else told(asker.capabilities, passthrough=self.server.passthrough)
+        asks = can_ask(relayed)
+        configured = self._roots is not None and "roots" not in relayed
+        if configured:
+            relayed["roots"] = roots.DECLARED
+        return Told(relayed, _canonical(relayed) if relayed else b"", asks, configured)
+
+    def _roots_for(self, asker: Asker) -> Raw | None:
+        """The answer to ``roots/list`` where it is not the asker's to give."""
+        return self._roots if self._told(asker).roots else None
 
     def lease_nowait(self, asker: Asker) -> Instance | None:
         """An instance that is up, taken; ``None`` where one must be waited for."""
@@ -364,7 +374,14 @@ class Supervisor:
         group = self._interests.find(instance.key)
         return Interest() if group is None else group.union
 
-    # -- log levels
+    # -- what hosts say beside their requests
+
+    def roots_changed(self, asker: Asker) -> None:
+        """A host's roots have changed: the instance that is told of them is to know."""
+        instance = self._instances.get(self.key(asker))
+        if instance is not None and instance.ready and instance.key.host == asker.host:
+            assert instance.session is not None
+            instance.session.roots_changed()
 
     def set_level(self, asker: Asker, level: Level | None) -> None:
         """A host wants log messages of this level from now on; ``None``: none any more."""
@@ -416,6 +433,7 @@ class Supervisor:
                         self.memory,
                         asker=instance.asker,
                         tell=self._tell,
+                        roots=self._roots_for,
                         client_info=self._client_info(instance.asker),
                         heard=partial(self._heard, instance),
                         unasked=self._unasked,

@@ -46,6 +46,7 @@ async def open_session(
     *,
     asker: Asker,
     tell: Callable[[Asker], Mapping[str, Raw]],
+    roots: Callable[[Asker], Raw | None],
     client_info: Raw,
     heard: Callable[[News], None],
     unasked: Callable[[Unasked], bool],
@@ -58,7 +59,8 @@ async def open_session(
 
     ``tell`` says what of an asker's capabilities this server is told: a legacy one once, at its handshake, about
     ``asker``; a modern one on every request about whoever makes it. ``unasked`` takes what a legacy one asks while no
-    call is under way, if it can be asked at once.
+    call is under way, if it can be asked at once. ``roots`` gives the answer to ``roots/list`` where that is not the
+    asker's to give.
 
     Raises ``UpstreamStartError`` where that fails, within ``startTimeout``. A server that dies on the probe is started
     a second time and opened with ``initialize`` (LV-27). ``failing`` is called before a server that opened no session
@@ -130,9 +132,9 @@ async def open_session(
         questions: Questions | None = None
         if isinstance(form, LegacyForm):
             questions = Questions(
-                link.connection, form.revision, form.told, asker.host, limits.question_timeout, unasked
+                link.connection, form.revision, form.told, asker.host, limits.question_timeout, unasked, roots(asker)
             )
-        yield Session(link.connection, form, agreement.identity, limits, heard, link.mirrored, questions)
+        yield Session(link.connection, form, agreement.identity, limits, heard, roots, link.mirrored, questions)
 
 
 async def _open_in_time(server: ServerSettings, opener: Opener, deadline: float) -> Agreement:
