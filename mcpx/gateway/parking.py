@@ -148,9 +148,11 @@ class _Parked:
         """Follow the exchange to its end, and keep that for a while."""
         try:
             with self._scope, self._entered:
-                end = await self._follow()
-                self._conclude(end)
-        except* Exception as failure:  # whoever makes the retry gets it, and what is a bug is reported there
+                try:
+                    self._conclude(await self._follow())
+                except McpxError as error:
+                    self._conclude(error)
+        except* Exception as failure:  # a bug ends this call alone: whoever makes the retry gets and reports it
             self._conclude(failure)
         if self._end is None:
             self._conclude(
