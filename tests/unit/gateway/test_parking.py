@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pytest
 import trio
@@ -47,7 +47,7 @@ class Call:
         self._events: deque[Event | BaseException] = deque()
         self._wake = trio.Event()
 
-    def __enter__(self) -> Call:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
