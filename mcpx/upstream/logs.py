@@ -69,11 +69,12 @@ class Logs:
         self._session = session
         self._heard = heard
         self._modern = is_modern(session.revision)
-        self._sets = not self._modern and session.offers("logging")  # whether the server is told a level at all
+        self._running = False
         self._standing: Callable[[], Mapping[str, Level]] = dict[str, "Level"]
+        self._coming: list[Asker] = []  # who wait for the level before their requests are sent
         self._told: Level | None = None  # the level that the server was told last
-        self._telling = trio.Lock()
-        self._poked = trio.Event()
+        self._poked = trio.Event()  # replaced whenever it is looked at what is wanted
+        self._settled = trio.Event()  # replaced whenever the server was told
         self._user: Asker | None = None  # who has used the session, while that is one host alone
         self._shared = False
         self._shown = LastWords(1)  # of what is shown in mcpx's own log, as much as of a server's stderr
@@ -85,9 +86,15 @@ class Logs:
         for all their requests, by host; ``poke`` when that may have changed.
         """
         self._standing = standing
-        while self._sets:
+        self._running = not self._modern and self._session.offers("logging")
+        while self._running:
             self._poked = trio.Event()
-            await self._tell(None)
+            level = self._wanted(None)
+            if level not in (None, self._told):
+                await self._tell(level)
+                self._told = level  # once is enough, whatever the server makes of it
+                self._settled.set()
+                self._settled = trio.Event()
             await self._poked.wait()
 
     def poke(self) -> None:
@@ -101,35 +108,38 @@ class Logs:
 
     def is_behind(self, asker: Asker) -> bool:
         """Whether the server is to be told a level before a request of this asker's is sent."""
-        return self._sets and asker.log_level is not None and self._wanted(asker) not in (None, self._told)
+        return self._running and asker.log_level is not None and self._wanted(asker) not in (None, self._told)
 
     async def catch_up(self, asker: Asker) -> None:
-        """Tell the server the level, as far as it listens."""
-        await self._tell(asker)
+        """Wait until the server has been told the level, as far as it listens."""
+        self._coming.append(asker)
+        self.poke()
+        try:
+            with trio.move_on_after(SET_LIMIT):
+                while self.is_behind(asker):
+                    await self._settled.wait()
+        finally:
+            self._coming.remove(asker)
 
-    async def _tell(self, asker: Asker | None) -> None:
-        async with self._telling:
-            level = self._wanted(asker)
-            if level is None or level == self._told:
-                return
-            why: str | None = f"no answer within {SET_LIMIT:g} s"
-            try:
-                with trio.move_on_after(SET_LIMIT):
-                    await self._session.ask(SET_LEVEL, {"level": to_raw(level)}, LISTENER)
-                    why = None
-            except RpcError as error:
-                why = f"the error {error.code} {error.message}"
-            except UpstreamError as error:
-                why = error.reason
-            self._told = level  # once is enough, whatever the server makes of it
-            if why is not None and not self._session.connection.closed.is_set():
-                log.info("[%s] was not set to the log level %s: %s", self._session.server, level, why)
+    async def _tell(self, level: str) -> None:
+        why: str | None = f"no answer within {SET_LIMIT:g} s"
+        try:
+            with trio.move_on_after(SET_LIMIT):
+                await self._session.ask(SET_LEVEL, {"level": to_raw(level)}, LISTENER)
+                why = None
+        except RpcError as error:
+            why = f"the error {error.code} {error.message}"
+        except UpstreamError as error:
+            why = error.reason
+        if why is not None and not self._session.connection.closed.is_set():
+            log.info("[%s] was not set to the log level %s: %s", self._session.server, level, why)
 
     def _wanted(self, asker: Asker | None) -> Level | None:
         """The lowest level that anybody wants: for all requests, for one in flight, or for the next."""
         return lowest(
             (
                 None if asker is None else asker.log_level,
+                *(one.log_level for one in self._coming),
                 *self._standing().values(),
                 *(call.asker.log_level for call in self._session.connection.calls if call.asker is not None),
             )

@@ -459,6 +459,8 @@ class Supervisor:
                 session.listening.run, partial(self._wanted, instance), partial(self._listened, instance)
             )
             nursery.start_soon(session.run_questions)
+            if instance.key.host is not None:
+                session.logs.note(instance.asker)  # nobody else will use it
             nursery.start_soon(session.logs.run, partial(self._set_levels, instance))
             ended = await self._until_ended(instance, session.connection.closed)
             nursery.cancel_scope.cancel()
