@@ -40,6 +40,7 @@ class Program:
         self._lines: list[bytes] = []
         self._turn = trio.Lock()
         self._asked: dict[Any, trio.MemorySendChannel[dict[str, Any]]] = {}  # by id
+        self._calls: list[Any] = []  # ids of those under way
         self._put, self.unasked = trio.open_memory_channel[dict[str, Any]](1000)  # what belongs to no request
 
     async def tell(self, message: bytes) -> None:
@@ -58,11 +59,26 @@ class Program:
         return json.loads(self._lines.pop(0))
 
     async def route(self) -> None:
-        """Read to the end, and give each message to the request that it is about."""
+        """Read to the end, and give each message to the request that it is about: a question and its withdrawal to the
+        last call.
+        """
         while (message := await self.next()) is not None:
             about = message.get("params", {}).get("_meta", {}).get(SUBSCRIPTION_ID)
-            put = self._asked.get(about if "method" in message else message["id"], self._put)
-            put.send_nowait(message)
+            if "method" not in message:
+                about = message["id"]
+            elif self._calls and ("id" in message or message["method"] == "notifications/cancelled"):
+                about = self._calls[-1]
+            self._asked.get(about, self._put).send_nowait(message)
+
+    @contextmanager
+    def called(self, id: Any) -> Iterator[trio.MemoryReceiveChannel[dict[str, Any]]]:
+        """The same for a call, which may ask."""
+        with self.asked(id) as messages:
+            self._calls.append(id)
+            try:
+                yield messages
+            finally:
+                self._calls.remove(id)
 
     @contextmanager
     def asked(self, id: Any) -> Iterator[trio.MemoryReceiveChannel[dict[str, Any]]]:
@@ -136,13 +152,14 @@ class Front:
         return any(is_modern(revision) for revision in self._upstream.revisions)
 
     async def _serve(self, program: Program, asked: Asked, reply: Reply) -> None:
-        if "id" not in asked.frame:
+        if "id" not in asked.frame or "method" not in asked.frame:
             await program.tell(asked.body)
             await reply.send(202)
         elif asked.kind == "tools/call":
-            await reply.events()
-            await reply.event(await program.ask(asked.body))
-            await reply.end()
+            with program.called(asked.frame["id"]) as messages:
+                await program.tell(asked.body)
+                await reply.events()
+                await self._relay(messages, asked, reply)
         elif asked.kind == "subscriptions/listen":
             await self._listen(program, asked, reply)
         else:
