@@ -63,6 +63,26 @@ async def test_lv_20_capabilities_are_never_carried_over(stage: Stage) -> None:
     assert told == [*declared, {}]
 
 
+async def test_lv_20_what_lets_a_server_ask_is_what_the_host_declared(stage: Stage) -> None:
+    """A modern upstream is told on each request what its host declared, a legacy one once, and then by itself."""
+    new, old = stage.upstream("new", LATEST_MODERN), stage.upstream("old")
+    forms = {"elicitation": {"form": {}}, "roots": {"listChanged": True}}
+    visits = {"elicitation": {"url": {}}, "sampling": {"tools": {}, "context": {}}}
+    async with stage.mcpx(new, old) as host:
+        for capabilities in (forms, visits, {}):
+            for server in ("new", "old"):
+                await host.call(f"{server}__echo", revision=LATEST_MODERN, capabilities=capabilities)
+        await host.initialize(LATEST_LEGACY, forms)
+        for server in ("new", "old"):
+            await host.call(f"{server}__echo")
+    told = [line.frame["params"]["_meta"][CLIENT_CAPABILITIES] for line in new.received("tools/call")]
+    # What a modern host has no use for is not told of: it cannot say that its roots have changed.
+    modern = {**forms, "roots": {}}
+    assert told == [modern, visits, {}, modern]
+    shaken = [line.frame["params"]["capabilities"] for line in old.received("initialize")]
+    assert sorted(shaken, key=str) == sorted([forms, visits, {}], key=str)
+
+
 ENVELOPE = {PROTOCOL_VERSION: LATEST_MODERN, CLIENT_CAPABILITIES: {}}
 
 
@@ -233,6 +253,22 @@ async def test_lv_36_an_absent_result_type_means_complete(stage: Stage) -> None:
         assert (await host.call("one__echo", revision=None)).result == {"content": []}
 
 
+@pytest.mark.parametrize("revision", [LATEST_LEGACY, LATEST_MODERN])
+async def test_lv_36_a_question_of_a_kind_that_was_not_declared_is_an_error(stage: Stage, revision: str) -> None:
+    """input_required with what the host did not declare is invalid: the host gets an error, and is asked nothing."""
+    questions = {"q": {"method": "roots/list"}}
+    one = stage.upstream("one", LATEST_MODERN, calls={"echo": [{"require": {"questions": questions, "state": "s"}}]})
+    async with stage.mcpx(one) as host:
+        await host.open(revision, {"elicitation": {}})
+        await host.names()
+        error = (await host.call("one__echo")).error
+        assert error["code"] == -32603
+        assert error["data"]["server"] == "one"
+        assert "roots/list" in error["data"]["reason"]
+    assert host.requests == []
+    assert len(one.received("tools/call")) == 1
+
+
 @pytest.mark.parametrize("value", ['"task"', '"Complete"', '""', "7"])
 async def test_lv_36_an_unknown_result_type_is_an_error(stage: Stage, value: str) -> None:
     """A result whose resultType mcpx does not know reaches no host; the error names the server and the value."""
@@ -334,14 +370,24 @@ async def test_lv_37_an_id_in_flight_is_refused(stage: Stage, revision: str) -> 
 
 
 async def test_lv_37_requests_to_a_host_cannot_be_taken_for_its_own(stage: Stage) -> None:
-    """mcpx asks its host for nothing yet, so no frame with a method and an id comes; questions bring their own test."""
-    ask = [{"ask": {"method": "roots/list", "id": 1}}, {"answer": True}]
-    one = stage.upstream("one", calls={"echo": ask})
+    """What mcpx asks has ids of its own, strings that are the same neither as the host's in flight nor as the server's,
+    and the server gets its answers under the ids that it gave, with their type.
+    """
+    ask = [{"ask": {"method": "roots/list", "id": id}} for id in (1, "1", "mcpx-1")]
+    one = stage.upstream("one", calls={"echo": [*ask, {"told": True}]})
     async with stage.mcpx(one) as host:
+        host.answers["roots/list"] = {"roots": []}
         await host.initialize(LATEST_LEGACY, {"roots": {}})
         await host.names()
-        assert (await host.call("one__echo", id=1)).result["content"]
-        assert host.requests == []
+        for id in (1, "mcpx-1", "1"):
+            await host.call("one__echo", id=id)
+            await host.request("ping", id=1)
+    ids = [question.frame["id"] for question in host.requests]
+    assert len(ids) == len(set(ids)) >= 3
+    assert all(isinstance(id, str) for id in ids)
+    answered = [line.frame["id"] for line in one.received() if "method" not in line.frame]
+    assert answered[:3] == [1, "1", "mcpx-1"]
+    assert host.strays == []
 
 
 NOTIFICATIONS: list[dict[str, Any]] = [
