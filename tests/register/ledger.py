@@ -76,9 +76,7 @@ LEDGER: dict[str, Row] = {
     "SUB-04": Row("It carries what will be delivered, and nothing else.", _CHANGES),
     "SUB-05": Row("Every frame of a stream, and its result, bears the stream's id.", _CHANGES),
     "SUB-06": Row("Modern hosts hear on streams what they asked for; legacy ones unasked what was declared.", _CHANGES),
-    "SUB-07": Row(
-        "Progress and log messages go to the request that caused them.", _CHANGES, "log messages are not relayed yet"
-    ),
+    "SUB-07": Row("Progress and log messages go to the request that caused them.", _CHANGES),
     "SUB-08": Row("Any number of streams at once, each with its own filter and id.", _CHANGES),
     "SUB-09": Row("A stream that its host has ended says nothing more.", _CHANGES),
     "SUB-10": Row("A graceful end is the tagged result, and on a shared way a cancellation behind it.", _CHANGES),

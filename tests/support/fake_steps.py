@@ -12,6 +12,7 @@ import subprocess
 import time
 
 META = "io.modelcontextprotocol/"
+LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 
 def step_answer(fake, request, _):
@@ -57,6 +58,18 @@ def step_progress(fake, request, value):
             extra = {key: value[key] for key in ("total", "message") if key in value} | value.get("params", {})
             params = {"progressToken": request.token, "progress": request.progress, **extra}
             fake.notify("notifications/progress", params)
+
+
+def step_log(fake, request, value):
+    """A log message, ``[level, data]``, where its level is wanted: by the request, or by what a legacy client has set.
+
+    A modern server has none without the request to say so, a legacy one sends all of them before it is told.
+    """
+    level, data = value
+    modern = request is not None and request.modern
+    least = (request.params.get("_meta") or {}).get(META + "logLevel") if modern else fake.level
+    if (least is None and not modern) or (least is not None and LEVELS.index(level) >= LEVELS.index(least)):
+        fake.notify("notifications/message", {"level": level, "logger": "fake", "data": data})
 
 
 def step_notify(fake, request, value):

@@ -38,7 +38,7 @@ import stat
 import sys
 import time
 
-from fake_steps import META, STEPS  # beside this script, which runs without site packages
+from fake_steps import LEVELS, META, STEPS  # beside this script, which runs without site packages
 
 CUT = 256 * 1024  # a longer line is recorded by its head and its size
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -138,6 +138,7 @@ class Fake:
         self.used = {}  # (kind, name) -> how often it was asked for
         self.discovered = False
         self.ready = False  # whether stdin is read
+        self.level = None  # that a legacy client has set for log messages
         self.corked = None  # what is held back, to be written at once
         self.spell = self.script.get("spell", "number")
 
@@ -365,6 +366,12 @@ class Fake:
         params = {"notifications": request.filter, "_meta": {META + "subscriptionId": request.id}}
         self.notify("notifications/subscriptions/acknowledged", params)
 
+    def set_level(self, request):
+        if request.params.get("level") not in LEVELS:
+            raise RefusedError(INVALID_PARAMS, "Unknown log level")
+        self.level = request.params["level"]
+        return {}
+
     def subscribe(self, request):
         self.subscribed.add(request.params["uri"])
         return {}
@@ -419,7 +426,7 @@ DEFAULTS = {
     "initialize": Fake.initialize,
     "server/discover": Fake.discover,
     "ping": lambda fake, request: {},
-    "logging/setLevel": lambda fake, request: {},
+    "logging/setLevel": Fake.set_level,
     "resources/subscribe": Fake.subscribe,
     "resources/unsubscribe": Fake.unsubscribe,
     "subscriptions/listen": Fake.listen,

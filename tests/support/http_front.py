@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tests.support.http_up import Asked, Reply
     from tests.support.scripted import Scripted
 
+OF_CALLS = ("notifications/cancelled", "notifications/message")
 NO_SESSION = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "Bad Request: no session"}}
 
 
@@ -59,14 +60,14 @@ class Program:
         return json.loads(self._lines.pop(0))
 
     async def route(self) -> None:
-        """Read to the end, and give each message to the request that it is about: a question and its withdrawal to the
-        last call.
+        """Read to the end, and give each message to the request that it is about: a question, its withdrawal and a log
+        message to the last call.
         """
         while (message := await self.next()) is not None:
             about = message.get("params", {}).get("_meta", {}).get(SUBSCRIPTION_ID)
             if "method" not in message:
                 about = message["id"]
-            elif self._calls and ("id" in message or message["method"] == "notifications/cancelled"):
+            elif self._calls and ("id" in message or message["method"] in OF_CALLS):
                 about = self._calls[-1]
             self._asked.get(about, self._put).send_nowait(message)
 
