@@ -22,7 +22,7 @@ from mcpx.gateway.sealing import Sealer
 from mcpx.gateway.uris import ancestors
 from mcpx.gateway.watch import Watch
 from mcpx.transports.crew import open_crew
-from mcpx.upstream.call import Asker, Change, Identity, Remark, Request
+from mcpx.upstream.call import Asker, Change, Identity, Remark, Request, Visited
 from mcpx.upstream.supervisor import Supervisor
 from mcpx.upstream.target import open_surroundings
 from mcpx.wire import frames
@@ -206,8 +206,8 @@ class Gateway:
             if supervisor.key(watch.asker) == key:
                 watch.notify(news)
 
-    def remark(self, news: Remark) -> None:
-        """Hand a log message that belongs to no call on to the host that it is for."""
+    def remark(self, news: Remark | Visited) -> None:
+        """Hand what belongs to no call on to the host that it is for."""
         for watch in list(self._watches):
             if watch.asker.host == news.host:
                 watch.notify(news)
@@ -274,7 +274,7 @@ async def open_gateway(
         def heard(supervisor: Supervisor, key: Key, news: News) -> None:
             if isinstance(news, Change):
                 catalog.changed(supervisor, news.kind, news.uri)
-            elif isinstance(news, Remark):
+            elif isinstance(news, (Remark, Visited)):
                 gateway.remark(news)
             elif supervisor.server.passthrough:
                 gateway.hand_on(supervisor, key, news)

@@ -1,7 +1,7 @@
 """What a host is told of changes: what of them was not said yet on one stream, and what is said unasked to a legacy
 host, that is list changes it was promised and updates of what it subscribed to (the list and resource pages of the
-legacy revisions), and log messages that belong to no request of its. In pass-through that is also whatever an upstream
-says that no revision defines.
+legacy revisions), log messages that belong to no request of its, and that a visit to a URL is over which it was asked
+for. In pass-through that is also whatever an upstream says that no revision defines.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ import trio
 
 from mcpx.gateway.uris import ancestors
 from mcpx.host.logs import HostLogs
+from mcpx.spec.asking import without_hop_keys
 from mcpx.spec.lists import LIST_CHANGED, RESOURCE_UPDATED
 from mcpx.spec.meta import SUBSCRIPTION_ID
-from mcpx.upstream.call import Change, Foreign, Interest, Remark
+from mcpx.spec.methods import defined
+from mcpx.upstream.call import Change, Foreign, Interest, Remark, Visited
 from mcpx.wire.frames import encode, notification
+from mcpx.wire.raws import string_of
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -45,6 +48,8 @@ MAX_INNER = 256
 # nobody knows what could be merged.
 MAX_FOREIGN = 256
 MAX_SHOWN = 200  # characters of a URI in the log
+
+VISITED = "notifications/elicitation/complete"
 
 Key = tuple["ChangeKind", str | None]  # what has changed: a list, or the resource with this URI
 
@@ -251,6 +256,11 @@ class ChangeRelay:
             assert handshake is not None  # it is what the watch was opened for
             if said := self._logs.say_beside(news.message, handshake.asker, handshake.revision):
                 self._keep(said)
+        elif isinstance(news, Visited):
+            handshake = self._followed
+            assert handshake is not None  # likewise
+            if said := _say_visited(news, handshake.revision):
+                self._keep(said)
         else:
             self._pending.note(news)
 
@@ -272,6 +282,13 @@ class ChangeRelay:
         self._uris.clear()
         self._chosen.close()
         self._watch = None
+
+
+def _say_visited(news: Visited, revision: str) -> bytes | None:
+    """``notifications/elicitation/complete``, where the host's revision has it (2025-11-25 client/elicitation)."""
+    if not defined(VISITED, revision, "upstream") or string_of(news.params.get("elicitationId")) is None:
+        return None
+    return encode(notification(VISITED, without_hop_keys(news.params)))
 
 
 class Unheard:

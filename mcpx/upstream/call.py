@@ -181,7 +181,15 @@ class Remark(msgspec.Struct, frozen=True, eq=False):
     message: LogMessage
 
 
-News = Change | Foreign | Remark
+class Visited(msgspec.Struct, frozen=True, eq=False):
+    """``notifications/elicitation/complete``: the visit to a URL that a host was asked for is over."""
+
+    server: str
+    host: str  # as in ``Asker``
+    params: dict[str, Raw]
+
+
+News = Change | Foreign | Remark | Visited
 
 
 class Unasked(msgspec.Struct, frozen=True, eq=False):

@@ -137,6 +137,11 @@ class Questions:
         for one in list(self._open.values()):
             self._withdraw(one)
 
+    @property
+    def certain_host(self) -> str | None:
+        """The host that what names no request is for; ``None`` where that is not certain."""
+        return self._host if self.is_certain() else None
+
     # -- what the host says
 
     def answer(self, key: str, outcome: Raw | RpcError, revision: str) -> None:

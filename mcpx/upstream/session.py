@@ -16,7 +16,7 @@ from mcpx.spec.carry import carry_params
 from mcpx.spec.lists import LIST_CHANGED, RESOURCE_UPDATED
 from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import is_modern
-from mcpx.upstream.call import Asker, Change, Foreign, Identity, Reply, Request
+from mcpx.upstream.call import Asker, Change, Foreign, Identity, Reply, Request, Visited
 from mcpx.upstream.legacy_listening import LegacyListening
 from mcpx.upstream.logs import LOG_MESSAGE, Logs
 from mcpx.upstream.modern_listening import ACKNOWLEDGED, ModernListening
@@ -40,6 +40,7 @@ __all__ = ["EMPTY_COMPLETION", "Form", "Session", "SessionCall"]
 
 _CHANGES: dict[str, ChangeKind] = {method: kind for kind, method in LIST_CHANGED.items()}
 CANCELLED = "notifications/cancelled"
+ELICITATION_COMPLETE = "notifications/elicitation/complete"
 
 
 class Form(Protocol):
@@ -169,6 +170,9 @@ class Session:
         elif method == CANCELLED:
             if self.questions is not None:
                 self.questions.withdrawn(params.get("requestId"))
+        elif method == ELICITATION_COMPLETE:
+            if self.questions is not None and (host := self.questions.certain_host) is not None:
+                self._heard(Visited(self.server, host, params))
         elif method not in METHODS:
             self._heard(Foreign(self.server, method, params))
 

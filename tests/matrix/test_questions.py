@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, is_modern
+from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, V2025_06_18, is_modern
 from tests.support.fake_down import Refusal
 from tests.support.http_front import fronted
 from tests.support.socket_hosts import connected, serving
@@ -262,3 +262,38 @@ async def test_pain_12_two_hosts_at_once(stage: Stage, revision: str, upstream: 
         await one.release("it")
         assert (await waiting.wait()).result["content"]
         assert other.requests == []
+
+
+@pytest.mark.parametrize("revision", [V2025_06_18, LATEST_LEGACY, LATEST_MODERN])
+async def test_the_end_of_a_visit_is_told_where_the_revision_knows_of_it(stage: Stage, revision: str) -> None:
+    """(2025-11-25 client/elicitation, Completion Notifications.)"""
+    over = {"method": "notifications/elicitation/complete", "params": {"elicitationId": "of a"}}
+    steps = [step("url", LATEST_LEGACY, "a", forget=True), {"notify": over}, {"answered": "a"}, {"told": True}]
+    one = stage.upstream("one", LATEST_LEGACY, **script(visits=steps))
+    async with stage.mcpx(one) as host:
+        await host.open(revision, CAPABILITIES)
+        host.answers = {ELICIT: {"action": "accept"}}
+        answer = await call(host, "visits")
+        action = "cancel" if revision == V2025_06_18 else "accept"  # forms are all that can be said in that one
+        assert told(answer, LATEST_LEGACY) == {"a": {"action": action}}
+        await host.fence()
+        notes = [note.params for note in host.notifications if note.method == over["method"]]
+        assert notes == ([{"elicitationId": "of a"}] if revision == LATEST_LEGACY else [])
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_the_error_that_asks_for_a_visit(stage: Stage, revision: str) -> None:
+    """(2025-11-25 client/elicitation, URL Elicitation Required Error.) A modern host is asked, and comes again."""
+    visit = {**VISIT, "elicitationId": "e"}
+    error = {"code": -32042, "message": "First go there", "data": {"elicitations": [visit]}}
+    one = stage.upstream("one", LATEST_LEGACY, **script(visits={"times": [[{"error": error}], [{"answer": True}]]}))
+    async with stage.mcpx(one) as host:
+        await host.open(revision, CAPABILITIES)
+        host.answers = {ELICIT: {"action": "accept"}}
+        answer = await call(host, "visits")
+        if is_modern(revision):
+            assert questions(host) == [{"method": ELICIT, "params": VISIT}]
+            assert answer.result["content"][0]["text"] == 'visits {"a": 1}'
+        else:
+            assert answer.error == error
+            assert questions(host) == []
