@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from mcpx.errors import McpxError, leaves
+from mcpx.errors import McpxError, RpcError, leaves
 from mcpx.gateway import open_gateway
 from mcpx.settings import ServerSettings, Settings
 from mcpx.spec.revisions import LATEST_MODERN
-from mcpx.upstream.call import Asker, Reply, Request
-from mcpx.wire.frames import to_raw
+from mcpx.upstream.call import Asker, Question, Reply, Request
+from mcpx.wire.frames import METHOD_NOT_FOUND, to_raw
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from msgspec import Raw
 
     from mcpx.gateway.gateway import Gateway
     from mcpx.spec.lists import ListKind
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 SCENARIO = "MCP_CONFORMANCE_SCENARIO"
 CONTEXT = "MCP_CONFORMANCE_CONTEXT"
 PATIENCE = 25.0  # seconds; the suite gives a client thirty
+# What the host that the driver stands for can be asked.
+CAPABILITIES = {"elicitation": to_raw({"form": {}}), "sampling": to_raw({}), "roots": to_raw({})}
 
 
 class Failed(McpxError):
@@ -42,7 +46,7 @@ class Driver:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._asker = Asker(host="driver")
+        self._asker = Asker(host="driver", capabilities=CAPABILITIES)
 
     async def list(self, kind: ListKind) -> list[dict[str, Any]]:
         """A list of the server's."""
@@ -52,7 +56,7 @@ class Driver:
         return found
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """The result of a request."""
+        """The result of a request; whatever is asked meanwhile is answered."""
         raw = {name: to_raw(value) for name, value in params.items()}
         with self._gateway.exchange(Request(method, raw, LATEST_MODERN, self._asker)) as exchange:
             while True:
@@ -61,6 +65,8 @@ class Driver:
                     print(method, params, bytes(event.payload).decode())
                     return json.loads(bytes(event.payload))
                 print(method, params, event)
+                if isinstance(event, Question):
+                    exchange.answer(event.key, _answer(event), event.revision)
 
     async def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """The result of a tool."""
@@ -80,6 +86,15 @@ class Driver:
                 failures.append(f"{tool['name']}: {error}")
         if failures:
             raise Failed("\n".join(failures))
+
+
+def _answer(question: Question) -> Raw | RpcError:
+    """What a person answers who agrees to everything as it stands: a form has its defaults, where there are any."""
+    if question.method != "elicitation/create":
+        return RpcError(METHOD_NOT_FOUND, f"no scenario asks for {question.method}")
+    fields = json.loads(bytes(question.params["requestedSchema"]))["properties"]
+    content = {name: field.get("default", _value(field.get("type"))) for name, field in fields.items()}
+    return to_raw({"action": "accept", "content": content})
 
 
 def _value(kind: Any) -> Any:

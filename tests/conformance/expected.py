@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from tests.conformance.server_leg import Cell
 
 CAUSES: dict[str, str] = {
-    "questions": (
-        "mcpx relays no questions (elicitation, sampling, roots), so it tells no server that its host could be asked, "
-        "and a server that has to ask refuses. (`input-required-result-validate-input` passes by that very refusal.)"
-    ),
     "keys": (
         "The scenario knows a question by the key that its own fixture gives it, and answers under that. A legacy "
         "server sends its questions as requests, which have no such key, so mcpx makes one."
@@ -95,40 +91,9 @@ _MODERN_SERVER_LEG = (
 
 SERVER_LEG: dict[str, tuple[Short, ...]] = {LATEST_LEGACY: (), LATEST_MODERN: _MODERN_SERVER_LEG}
 CLIENT_LEG: dict[str, tuple[Short, ...]] = {
-    LATEST_LEGACY: (
-        Short(
-            "elicitation-sep1034-client-defaults",
-            "questions",
-            (
-                "client-elicitation-sep1034-general",
-                "client-elicitation-sep1034-string-default",
-                "client-elicitation-sep1034-integer-default",
-                "client-elicitation-sep1034-number-default",
-                "client-elicitation-sep1034-enum-default",
-                "client-elicitation-sep1034-boolean-default",
-            ),
-        ),
-    ),
+    LATEST_LEGACY: (),
     LATEST_MODERN: (
-        Short(
-            "request-metadata",
-            "questions",
-            skipped=(
-                "sep-2575-client-declares-roots-capability",
-                "sep-2575-client-declares-sampling-capability",
-                "sep-2575-client-declares-elicitation-capability",
-            ),
-        ),
         Short("http-standard-headers", "handshake", skipped=2 * ("sep-2243-client-includes-standard-headers",)),
-        Short(
-            "sep-2322-client-request-state",
-            "questions",
-            (
-                "sep-2322-client-request-state-echoed",
-                "sep-2322-client-jsonrpc-id-different",
-                "sep-2322-client-no-state-omitted",
-            ),
-        ),
     ),
 }
 
