@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
+from contextlib import ExitStack
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 import trio
 
 from mcpx.errors import LocalProtocolError, McpxError, RpcError, UpstreamTimeout
+from mcpx.gateway.questions import GATHER
 from mcpx.upstream.call import LogMessage, Progress, Question, Reply, Withdrawn
 from mcpx.wire.frames import INVALID_PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextlib import ExitStack
     from types import TracebackType
 
     from msgspec import Raw
@@ -132,6 +134,7 @@ class _Parked:
         self._end: Reply | BaseException | None = None
         self._claimed = trio.Event()  # somebody has the end, or nobody comes for it any more
         self._backlog: deque[Progress | LogMessage] = deque(maxlen=MAX_KEPT)
+        self._held = ExitStack()
         self._wait_for_retry()
 
     @property
@@ -165,15 +168,20 @@ class _Parked:
             await self._claimed.wait()
 
     async def _follow(self) -> Reply:
+        ask_at = inf  # when the host is given the questions that have come since its retry began
         while True:
-            event = await self._exchange.next()
-            while event is not None:
-                if type(event) is Reply:
-                    return event
+            event: Event | None = None
+            with trio.move_on_at(ask_at):
+                event = await self._exchange.next()
+            if isinstance(event, Reply):
+                return event
+            if event is not None:
                 self._take(event)
-                event = self._exchange.next_nowait()
-            if self._round.begun and len(self._questions):
+            due = self._round.begun and len(self._questions) > 0
+            if event is None and due:
                 self._ask()
+                due = False
+            ask_at = min(ask_at, trio.current_time() + GATHER) if due else inf
 
     def _take(self, event: Event) -> None:
         match event:
@@ -205,7 +213,8 @@ class _Parked:
         retry = Retry(self, round)
         if not round.begun:
             round.begun = True
-            self._scope.deadline = float("inf")  # a retry is there, which has limits of its own
+            self._scope.deadline = inf  # a retry is there, so that the limits of the call itself count again
+            self._held.close()
             for event in self._backlog:
                 retry.put(event)
             self._backlog.clear()
@@ -224,7 +233,9 @@ class _Parked:
         round.settle(self.open)
 
     def _wait_for_retry(self) -> None:
+        """Nothing but this limit counts until a retry is there: neither the server's nor that of its questions."""
         self._scope.deadline = trio.current_time() + self._patience
+        self._held.enter_context(self._exchange.hold())
 
 
 class Retry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import pytest
@@ -20,7 +20,7 @@ from mcpx.upstream.call import InputRequired, LogMessage, Progress, Question, Re
 from tests.support.running import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Generator
     from types import TracebackType
 
     from mcpx.gateway.exchange import Exchange
@@ -43,6 +43,7 @@ class Call:
 
     def __init__(self) -> None:
         self.state = "open"
+        self.held = 0
         self.answers: dict[str, Any] = {}
         self._events: deque[Event | BaseException] = deque()
         self._wake = trio.Event()
@@ -54,6 +55,12 @@ class Call:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.state = "over"
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        self.held += 1
+        yield
+        self.held -= 1
 
     def put(self, *events: Event | BaseException) -> None:
         self._events.extend(events)
@@ -287,10 +294,12 @@ async def test_a_retry_that_only_asked_for_more_leaves_the_call_parked() -> None
 async def test_one_that_nobody_comes_for_is_cancelled_in_time() -> None:
     async with opened() as lot:
         call, ticket = lot.park("a")
+        assert call.held == 1  # so that no other limit ends it, or one of its questions, before
         await trio.sleep(PATIENCE - 1)
         assert call.state == "open"
         again = await lot.retry(ticket)
         assert isinstance(again, Open)
+        assert call.held == 1
         await trio.sleep(PATIENCE - 1)  # each round has its own time
         assert call.state == "open"
         await trio.sleep(2)
@@ -307,6 +316,7 @@ async def test_a_running_retry_has_no_such_limit() -> None:
             nursery.start_soon(_expect, lot, ticket, ("a",), REPLY)
             await trio.sleep(10 * PATIENCE)
             assert call.state == "open"
+            assert call.held == 0
             call.put(REPLY)
 
 
