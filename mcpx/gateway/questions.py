@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mcpx.gateway")
 
+# Seconds after a question for which others are waited for that a modern host is then asked together with it: over HTTP
+# each comes in a message of its own, and a round takes the host far longer.
+GATHER = 0.1
 MAX_OPEN = 256  # questions that hosts are asked outside any call; further ones wait for one
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import trio
 
 from mcpx.errors import RpcError, UpstreamError
 from mcpx.gateway.parking import Open, Ticket
-from mcpx.gateway.questions import OpenQuestions
+from mcpx.gateway.questions import GATHER, OpenQuestions
 from mcpx.gateway.sealing import State
 from mcpx.host.desk import say_question
 from mcpx.host.events import Events
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from mcpx.host.inbound import Inbound, Turn
     from mcpx.host.service import Service
+    from mcpx.upstream.call import Event
 
 ELICIT = "elicitation/create"
 _tickets = msgspec.json.Decoder(Ticket)
@@ -104,9 +107,11 @@ class _Rounds:
         with ExitStack() as entered:
             exchange = entered.enter_context(self._gateway.exchange(asked, expected=expected))
             questions = OpenQuestions(exchange, self._say, request.revision)
+            ask_at = inf  # when what is asked goes out, with all else that is asked by then
             while True:
-                # What is asked goes out with all else that is asked by then.
-                event = exchange.next_nowait() if questions else await exchange.next()
+                event: Event | None = None
+                with trio.move_on_at(ask_at):
+                    event = await exchange.next()
                 match event:
                     case Reply():
                         return event
@@ -121,6 +126,7 @@ class _Rounds:
                         return await self._ask_parked(exchange.server, parked)
                     case _:
                         await self._events.tell(event)
+                ask_at = min(ask_at, trio.current_time() + GATHER) if questions else inf
 
     async def _resume(self, ticket: Ticket) -> Reply | Raw:
         """Go on with the exchange that was parked, until it is answered or something more is asked."""

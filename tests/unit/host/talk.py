@@ -100,6 +100,10 @@ class FakeCall:
         self.answers.append((key, outcome if isinstance(outcome, RpcError) else json.loads(bytes(outcome)), revision))
         self.answered.set()
 
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        yield
+
     def _pop(self) -> Event:
         event = self._events.popleft()
         if isinstance(event, (BaseException, Reply, InputRequired)):

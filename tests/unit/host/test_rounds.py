@@ -211,6 +211,24 @@ async def test_a_result_that_came_with_the_question_is_the_answer() -> None:
         assert (await call(talk, 1))["result"]["resultType"] == "complete"
 
 
+async def test_what_is_asked_in_short_order_is_asked_together() -> None:
+    """As over HTTP each question of a server comes in a message of its own."""
+    gateway = FakeGateway(question("a"))
+    async with open_talk(gateway) as talk:
+        await begin(talk, 1)
+        gateway.calls[0].put(Progress({"progress": Raw(b"1")}), question("b"))
+        await trio.testing.wait_all_tasks_blocked()
+        gateway.calls[0].put(question("c"), Withdrawn("a"))
+        first = await talk.hear()
+        assert list(first["result"]["inputRequests"]) == ["b", "c"]
+        await begin(talk, 2, **state_of(first), **answered("b", "c"))
+        gateway.calls[0].put(question("d"))
+        await trio.testing.wait_all_tasks_blocked()
+        gateway.calls[0].put(question("e"))
+        second = await talk.hear()
+        assert list(second["result"]["inputRequests"]) == ["d", "e"]
+
+
 async def test_two_rounds_with_what_was_missed_and_what_is_new() -> None:
     gateway = FakeGateway(question("a"), question("b"))
     async with open_talk(gateway) as talk:
