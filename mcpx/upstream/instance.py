@@ -54,6 +54,11 @@ class Instance:
         return self.leases == 0 and not self.kept
 
     @property
+    def is_free_seat(self) -> bool:
+        """Whether it is for hosts without a connection, and nobody uses it, so that the next one can."""
+        return self.key.seat is not None and self.leases == 0 and not self.scope.cancel_called
+
+    @property
     def is_certain(self) -> bool:
         """Whether all its requests are one host's now, so that what it asks is for that host."""
         return self.key.host is not None or ((self.key.seat or self.key.call) is not None and self.leases > 0)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from mcpx.upstream.clock import CallClock
     from mcpx.upstream.connection import Connection
 
+# How well a question of a server's rides on a call: not at all on mcpx's own, on some only for legacy hosts, who can be
+# asked at any time (2026-07-28 basic/patterns/mrtr, Supported Requests).
+NO_HOST, LEGACY_HOST, ANY_HOST = range(3)
+
 # Progress events kept for a host that is behind; of a longer burst only the newest survives (each one supersedes the
 # last).
 MAX_PROGRESS = 16
@@ -33,7 +37,7 @@ class PendingCall:
     ``build(id)`` makes the frame once the id is known; the limits of ``clock`` are measured from when it was sent.
     ``cancellable=False`` is for the probe and ``initialize``, which are never cancelled on the wire. ``asker`` is the
     host whose call it is, ``None`` for one of mcpx's own. ``rank`` says how well a question of the server's rides on
-    it, 0 for not at all; ``late`` is called with the key of one whose answer is overdue.
+    it; ``late`` is called with the key of one whose answer is overdue.
     """
 
     __slots__ = (
@@ -58,7 +62,7 @@ class PendingCall:
         *,
         cancellable: bool = True,
         asker: Asker | None = None,
-        rank: int = 0,
+        rank: int = NO_HOST,
         late: Callable[[str], None] | None = None,
     ) -> None:
         self._connection = connection

@@ -17,6 +17,7 @@ from mcpx.errors import RemoteProtocolError, RpcError
 from mcpx.spec.asking import carry_answer, permit_question, refusal, without_hop_keys
 from mcpx.spec.capabilities import promises_changes
 from mcpx.upstream.call import Question, Unasked, Withdrawn
+from mcpx.upstream.pending import ANY_HOST
 from mcpx.upstream.roots import ROOTS
 from mcpx.wire import frames
 from mcpx.wire.peer import Incoming
@@ -161,8 +162,8 @@ class Questions:
             call.put(Withdrawn(key))
 
     def adopt(self, call: PendingCall) -> None:
-        """A call is about to be sent: what was kept for the host rides on it."""
-        if not self._open or not call.rank:
+        """A call is about to be sent: what was kept for the host rides on it, if every host can be asked meanwhile."""
+        if call.rank < ANY_HOST:
             return
         for one in self._open.values():
             if one.due is not None:

@@ -21,7 +21,7 @@ from mcpx.spec.codes import HEADER_MISMATCH
 from mcpx.spec.methods import METHODS
 from mcpx.upstream.call import InputRequired, Question, Reply, Withdrawn
 from mcpx.upstream.clock import CallClock
-from mcpx.upstream.pending import PendingCall
+from mcpx.upstream.pending import ANY_HOST, LEGACY_HOST, NO_HOST, PendingCall
 from mcpx.upstream.roots import ROOTS, answer_rest, answer_some
 from mcpx.wire import frames
 
@@ -102,7 +102,7 @@ class SessionCall:
         self._round: _Round | None = None  # its questions are open
         self._retry: _Retry | None = None
         self._failure: UpstreamError | None = None  # what it ends with
-        self._wake = trio.Event()
+        self._wake: trio.Event | None = None
         self._extra: dict[str, Raw] | None = None
         if session.questions is None and (request.resumes is not None or request.state is not None):
             resumes, state = request.resumes, request.state
@@ -196,8 +196,7 @@ class SessionCall:
     def _attempt(self) -> PendingCall:
         session, request, extra = self._session, self._request, self._extra
         row = METHODS.get(request.method)
-        # A modern host can be asked on some methods alone, so these come first.
-        rank = 0 if self._own else 1 if row is None or row.interrupts is None else 2
+        rank = NO_HOST if self._own else LEGACY_HOST if row is None or row.interrupts is None else ANY_HOST
         return PendingCall(
             session.connection,
             lambda number: session.frame(number, request, extra),
@@ -300,7 +299,8 @@ class SessionCall:
             self._settle(self._round, key, refusal(question.method, reason))
 
     def _poke(self) -> None:
-        self._wake.set()
+        if self._wake is not None:
+            self._wake.set()
         self._pending.poke()
 
     # -- errors that are not the host's

@@ -13,17 +13,15 @@ from __future__ import annotations
 import logging
 import random
 from contextlib import AsyncExitStack, contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import msgspec
 import trio
 
 from mcpx.errors import UpstreamError, UpstreamGone, UpstreamStartError, UpstreamTimeout
-from mcpx.spec.capabilities import can_ask, is_implementation, told
+from mcpx.spec.capabilities import is_implementation
 from mcpx.spec.revisions import is_modern
-from mcpx.upstream import roots
 from mcpx.upstream.backoff import restart_delay
 from mcpx.upstream.call import Interest
 from mcpx.upstream.eras import Memory
@@ -32,7 +30,7 @@ from mcpx.upstream.interests import Group, Interested, Interests, union_of
 from mcpx.upstream.listening import say_all
 from mcpx.upstream.logs import Levels
 from mcpx.upstream.target import Surroundings, is_http, open_session
-from mcpx.wire import frames
+from mcpx.upstream.telling import Telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -48,16 +46,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("mcpx.upstream")
 
 FIRST_SEAT = 1
-KEPT_TOLD = 16  # of the last askers: a host is the same one for all its requests, and there are few at a time
-
-
-class Told(NamedTuple):
-    """What a server is told of what one asker declared."""
-
-    capabilities: dict[str, Raw]
-    canonical: bytes  # one spelling for one meaning; empty where it is told nothing
-    can_ask: bool  # whether it lets the server ask that host anything
-    roots: bool = False  # whether it is told of the configuration's roots, as of no host's
 
 
 class Supervisor:
@@ -92,8 +80,7 @@ class Supervisor:
         self._calls = 0
         self._interests = Interests(self.key, self._interest_changed)
         self._levels = Levels()
-        self._roots = roots.roots_result(server.roots) if server.roots else None
-        self._told = lru_cache(KEPT_TOLD)(self._work_out_told)
+        self._telling = Telling(server)
         self._modern: bool | None = None  # as the last start showed; before it, as remembered
 
     @property
@@ -117,7 +104,7 @@ class Supervisor:
         modern = self._modern if self._modern is not None else self.memory.value.era == "modern"
         if modern or self.server.scope == "shared":
             return COMMON_KEY
-        told = self._told(asker)
+        told = self._telling.of(asker)
         if not told.capabilities:
             return COMMON_KEY  # told nothing: the same instance, whichever era the server turns out to be of
         if not told.can_ask:
@@ -135,24 +122,7 @@ class Supervisor:
 
     def told_key(self, asker: Asker) -> bytes:
         """What of an asker the lists of this server may depend on: two askers with one key see the same."""
-        return self._told(asker).canonical
-
-    def _tell(self, asker: Asker) -> dict[str, Raw]:
-        return self._told(asker).capabilities
-
-    def _work_out_told(self, asker: Asker) -> Told:
-        """What this server is told of what an asker declared; one that is shared, nothing."""
-        shared = self.server.scope == "shared"
-        relayed = {} if shared else told(asker.capabilities, passthrough=self.server.passthrough)
-        asks = can_ask(relayed)
-        configured = self._roots is not None and "roots" not in relayed
-        if configured:
-            relayed["roots"] = roots.DECLARED
-        return Told(relayed, _canonical(relayed) if relayed else b"", asks, configured)
-
-    def _roots_for(self, asker: Asker) -> Raw | None:
-        """The answer to ``roots/list`` where it is not the asker's to give."""
-        return self._roots if self._told(asker).roots else None
+        return self._telling.of(asker).canonical
 
     def lease_nowait(self, asker: Asker) -> Instance | None:
         """An instance that is up, taken; ``None`` where one must be waited for."""
@@ -226,7 +196,7 @@ class Supervisor:
         """The best of those that nobody uses: one that is ready, that this caller had last, or else the last used."""
         user = user_of(asker)
         return max(
-            (one for one in self._instances.values() if one.key.seat and one.key.told == key.told and not one.leases),
+            (one for one in self._instances.values() if one.key.told == key.told and one.is_free_seat),
             key=lambda one: (one.ready, one.user == user, one.last_used),
             default=None,
         )
@@ -432,8 +402,8 @@ class Supervisor:
                         self._surroundings,
                         self.memory,
                         asker=instance.asker,
-                        tell=self._tell,
-                        roots=self._roots_for,
+                        tell=self._telling.capabilities,
+                        roots=self._telling.roots,
                         client_info=self._client_info(instance.asker),
                         heard=partial(self._heard, instance),
                         unasked=self._unasked,
@@ -555,19 +525,6 @@ class Supervisor:
 
     def _heard(self, instance: Instance, news: News) -> None:
         self._on_news(self, instance.key, news)
-
-
-def _canonical(capabilities: dict[str, Raw]) -> bytes:
-    """One spelling for one meaning: the key order and spacing of a declaration make no difference.
-
-    What has no meaning here, such as a number out of any range, is its own spelling.
-    """
-    written = frames.encode(capabilities)
-    try:
-        plain: Any = msgspec.json.decode(written)
-        return msgspec.json.encode(plain, order="deterministic")
-    except (msgspec.MsgspecError, RecursionError):
-        return written
 
 
 def _last_used(instance: Instance) -> float:

@@ -444,6 +444,18 @@ async def test_where_the_host_cannot_be_asked_at_once_it_waits_for_the_next_call
 
 
 @in_virtual_time
+async def test_for_one_that_every_host_can_be_asked_during() -> None:
+    async with field(legacy) as one, one.using(HOST) as session:
+        [server] = one.servers
+        ask(server, 1, "roots/list")
+        with session.call(request(HOST, "completion/complete")) as other:
+            await begin(other, server)
+            assert other.next_nowait() is None
+            with session.call(request(HOST)) as call:
+                assert (await question(call)).method == "roots/list"
+
+
+@in_virtual_time
 async def test_and_is_refused_when_none_comes() -> None:
     async with field(legacy) as one, one.using(HOST) as session:
         [server] = one.servers
