@@ -448,6 +448,7 @@ async def test_for_one_that_every_host_can_be_asked_during() -> None:
     async with field(legacy) as one, one.using(HOST) as session:
         [server] = one.servers
         ask(server, 1, "roots/list")
+        await nothing(server)
         with session.call(request(HOST, "completion/complete")) as other:
             await begin(other, server)
             assert other.next_nowait() is None
