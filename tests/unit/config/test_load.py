@@ -454,6 +454,26 @@ def test_an_unset_variable_of_a_remote_server(tmp_path: Path, key: str, value: A
     ]
 
 
+def test_the_key_of_states(tmp_path: Path) -> None:
+    servers = {"a": {"command": "x"}}
+    assert read(tmp_path, {"mcpServers": servers}).settings.state_key is None
+    document = {"mcpServers": servers, "stateKey": "${KEY}"}
+    loaded = load(str(write(tmp_path, document)), {**ENVIRON, "KEY": "0123456789abcdef"}, tmp_path)
+    assert loaded.settings.state_key == "0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("hush-5678901234", "must have at least 16 characters; openssl rand -hex 32 makes a good one"),
+        (7, "must be a string, not a number; put it in quotes"),
+        (["hush"], "must be a string, not a list"),
+    ],
+)
+def test_a_key_of_states_that_is_wrong(tmp_path: Path, key: Any, problem: str) -> None:
+    assert problems(tmp_path, {"mcpServers": {"a": {"command": "x"}}, "stateKey": key}) == [f"stateKey: {problem}"]
+
+
 def test_nothing_else_is_expanded(tmp_path: Path) -> None:
     """Neither names, nor other keys, nor what a variable holds."""
     document = {"mcpServers": {"${TOKEN}": {"command": "x", "env": {"${TOKEN}": "$TOKEN ${NESTED}"}}}}
