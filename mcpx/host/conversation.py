@@ -137,6 +137,11 @@ class Conversation:
         return sum(slot.inbound.method == LISTEN for slot in self._incoming)
 
     @property
+    def asked(self) -> int:
+        """Questions that the host was asked and has not answered."""
+        return 0 if self._desk is None else len(self._desk)
+
+    @property
     def subscriptions(self) -> int:
         """Listen streams, and the resources that the host has subscribed to by themselves."""
         return self.listening + self._relay.subscribed

@@ -9,12 +9,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import trio
 
-from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, V2025_06_18, is_modern
+from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, V2024_11_05, V2025_06_18, is_modern
 from tests.support.fake_down import Refusal
 from tests.support.http_front import fronted
 from tests.support.socket_hosts import connected, serving
-from tests.support.ways import arriving
+from tests.support.ways import WAYS, arriving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -299,3 +300,99 @@ async def test_the_error_that_asks_for_a_visit(stage: Stage, revision: str) -> N
         else:
             assert answer.error == error
             assert questions(host) == []
+
+
+@pytest.mark.parametrize("upstream", ERAS)
+@pytest.mark.parametrize("revision", ERAS)
+async def test_timeout(stage: Stage, revision: str, upstream: str) -> None:
+    """Nobody answers: a legacy host's question is withdrawn and refused, a modern host has come too late."""
+    one = stage.upstream("one", upstream, **script(asks=asks(upstream, "a", "form")))
+    async with stage.mcpx(one, limits={"questionTimeout": 0.5}) as host:
+        await host.open(revision, CAPABILITIES)
+        params = {"name": "one__asks", "arguments": {}}
+        started = await host.start("tools/call", params)
+        if not is_modern(revision):
+            question = await host.asked(ELICIT)
+            note = await host.notified("notifications/cancelled")
+            assert note.params["requestId"] == question.frame["id"]
+            assert told(await started.wait(), upstream) == {"a": {"action": "cancel"}}
+            return
+        asking = await started.wait()
+        if not is_modern(upstream):
+            call, note = await one.got("tools/call"), await one.got("notifications/cancelled")
+            assert note.frame["params"]["requestId"] == call.frame["id"]
+        host.answers = {ELICIT: ANSWERS["form"]["accept"]}
+        await trio.sleep(0.5)  # the time itself is what is tested
+        assert (await host.request("tools/call", {**params, **host.retry(asking)})).code == -32602
+        assert len(one.received("tools/call")) == 1
+
+
+TITLED = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}
+SEVERAL = {"type": "array", "items": {"type": "string", "enum": ["r", "b"]}}
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        (TITLED, {"type": "string", "enum": ["r", "b"], "enumNames": ["Red", "Blue"]}),
+        (SEVERAL, None),
+    ],
+)
+@pytest.mark.parametrize("upstream", ERAS)
+async def test_a_choice_as_an_older_host_has_it(stage: Stage, upstream: str, field: Any, said: Any) -> None:
+    """Titles of values stand beside them; a choice of several cannot be said: it is refused, and the log says so."""
+    params = {"mode": "form", "message": "Which?", "requestedSchema": {"type": "object", "properties": {"c": field}}}
+    calls: Any = [{"ask": {"id": "a", "method": ELICIT, "params": params}}, {"told": True}]
+    if is_modern(upstream):
+        asked = [{"require": {"questions": {"a": {"method": ELICIT, "params": params}}, "state": STATE}}]
+        calls = {"times": [asked, [{"told": True}]]}
+    one = stage.upstream("one", upstream, **script(chooses=calls))
+    async with stage.mcpx(one) as host:
+        await host.open(V2025_06_18, {"elicitation": {}})
+        host.answers = {ELICIT: {"action": "accept", "content": {"c": "b"}}}
+        answer = told(await call(host, "chooses"), upstream)["a"]
+        if said is None:
+            assert answer == {"action": "cancel"}
+            assert questions(host) == []
+            await host.logged("was refused")
+        else:
+            assert answer == {"action": "accept", "content": {"c": "b"}}
+            [question] = questions(host)
+            assert question["params"]["requestedSchema"]["properties"]["c"] == said
+
+
+ROOTS_STEP = {"ask": {"id": "r", "method": ROOTS, "forget": True}}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_outside_any_call(stage: Stage, way: str) -> None:
+    """A legacy host is asked at once, and in a call by the same way."""
+    steps = [{"ask": {"id": "s", "method": ROOTS}}, {"told": True}]
+    revision = V2024_11_05 if way == "sse" else LATEST_LEGACY
+    one = stage.upstream("one", LATEST_LEGACY, **script(asks=steps))
+    async with arriving(stage, way, one) as (host, _):
+        await host.open(revision, CAPABILITIES)
+        host.answers = {ROOTS: ANSWERS["roots"]["accept"]}
+        assert await host.names() == ["one__asks"]
+        await one.do(ROOTS_STEP)
+        await host.asked(ROOTS)
+        answer = await one.changes.until(
+            lambda: [line for line in one.received() if line.frame.get("id") == "r"], "the answer"
+        )
+        assert answer[0].frame["result"] == ANSWERS["roots"]["accept"]
+        assert told(await call(host, "asks"), LATEST_LEGACY)["s"] == ANSWERS["roots"]["accept"]
+        assert len(host.requests) == 2
+
+
+async def test_what_is_asked_outside_any_call_waits_for_one_of_a_modern_host(stage: Stage) -> None:
+    steps = [{"answered": "r"}, {"told": True}]
+    one = stage.upstream("one", LATEST_LEGACY, **script(asks=steps))
+    async with stage.mcpx(one) as host:
+        await host.open(LATEST_MODERN, CAPABILITIES)
+        host.answers = {ROOTS: ANSWERS["roots"]["accept"]}
+        assert await host.names() == ["one__asks"]
+        said = len(one.seen("out"))
+        await one.do(ROOTS_STEP)
+        await one.happened("out", said + 1)
+        assert told(await call(host, "asks"), LATEST_LEGACY)["r"] == ANSWERS["roots"]["accept"]
+        assert [question["method"] for question in questions(host)] == [ROOTS]

@@ -358,3 +358,17 @@ async def test_a_bug_comes_to_the_retry_and_ends_nothing_else(bug: Any) -> None:
             await lot.retry(ticket, "a")
         assert isinstance(caught.value, LocalProtocolError) or caught.group_contains(KeyError)
         assert call.state == "over"
+
+
+async def test_pain_10_ten_thousand_parked_calls_come_and_go() -> None:
+    async with opened() as lot:
+        for number in range(10_000):
+            call, ticket = lot.park("a")
+            if number % 2:
+                lot.parking.leave("host")
+            else:
+                with lot.parking.resume(ticket, {"a": ANSWER}):
+                    pass  # its host goes at once
+            await trio.lowlevel.checkpoint()
+            while call.state == "open" or len(lot.parking):
+                await trio.lowlevel.checkpoint()

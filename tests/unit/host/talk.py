@@ -223,6 +223,7 @@ class Talk:
         self.channel = channel
         self.heard: list[bytes] = []
         self.stop = trio.Event()
+        self.service: Service  # that serves it, where ``open_talk`` does
         self.ended = trio.Event()
         self.asked: dict[str, tuple[str, str | None]] = {}
         self._revision: str | None = None  # of the last handshake
@@ -331,11 +332,13 @@ async def open_talk(
     ours, theirs = memory_channel_pair(max_pending=max_pending)
     talk = Talk(ours)
 
+    talk.service = Service(gateway)  # type: ignore[arg-type]
+
     async def serve() -> None:
         with theirs:
             await serve_channel(
-                Service(gateway), theirs, host="test", transport="memory", drain=lambda: drain, stop=talk.stop
-            )  # type: ignore[arg-type]
+                talk.service, theirs, host="test", transport="memory", drain=lambda: drain, stop=talk.stop
+            )
         talk.ended.set()
 
     async with trio.open_nursery() as crew, trio.open_nursery() as nursery:

@@ -373,3 +373,23 @@ async def test_an_answer_over_the_limit_is_none() -> None:
     assert desk.refuse(Raw(json.dumps(id).encode()), "too big")
     assert isinstance(settled[0], RpcError)
     assert len(desk) == 0
+
+
+@pytest.mark.deadline(120)
+async def test_pain_10_ten_thousand_cancelled_calls_leave_no_question_behind() -> None:
+    gateway = FakeGateway(question(FORM))
+    async with open_talk(gateway) as talk:
+        await talk.shake(LATEST_LEGACY, capabilities=ALL)
+        for start in range(0, 10_000, 500):
+            for id in range(start, start + 500):
+                await talk.call(id)
+            asked = [frame["id"] for frame in await talk.hear_all()]
+            assert len(asked) == 500
+            for id in range(start, start + 500):
+                await talk.notify("notifications/cancelled", {"requestId": id})
+            withdrawn = [frame["params"]["requestId"] for frame in await talk.hear_all()]
+            assert sorted(withdrawn) == sorted(asked)
+            assert {call.state for call in gateway.calls} == {"cancelled"}
+            gateway.calls.clear()
+        [conversation] = talk.service.conversations
+        assert (conversation.in_flight, conversation.asked) == (0, 0)
