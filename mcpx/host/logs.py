@@ -56,6 +56,7 @@ class HostLogs:
         self._asker: Asker | None = None  # that has set a level
         self._leveled: Asker | None = None  # the same with it
         self._level: Level | None = None
+        self._introduced: Asker | None = None  # that has made a handshake, and so knows of log messages
 
     def set(self, asker: Asker, level: Level) -> None:
         """From now on the host wants to hear of what reaches this level."""
@@ -66,8 +67,9 @@ class HostLogs:
         self._gateway.set_level(asker, level)
 
     def follow(self, asker: Asker) -> None:
-        """The host has made a handshake: what it set before that is void."""
-        if self._asker is not None and self._asker is not asker:
+        """The host has confirmed its handshake: what it set before that is void."""
+        self._introduced = asker
+        if self._asker is not asker:
             self.close()
 
     def close(self) -> None:
@@ -88,8 +90,11 @@ class HostLogs:
         return _say(message, wanted, request.revision) if is_level(wanted) else None
 
     def say_beside(self, message: LogMessage, asker: Asker, revision: str) -> bytes | None:
-        """What is said to a legacy host of a message, of a request or of none."""
-        return _say(message, self._level if asker is self._asker else None, revision)
+        """What is said to a legacy host of a message, of a request or of none. One that set no level hears all, if it has
+        made a handshake.
+        """
+        level = self._level if asker is self._asker else None
+        return None if level is None and asker is not self._introduced else _say(message, level, revision)
 
 
 class _Measure(msgspec.Struct):

@@ -91,6 +91,7 @@ async def test_lv_11_an_upstream_is_asked_for_what_it_declared(stage: Stage, rev
         "tools/list",
         "tools/call",
         "subscriptions/listen",
+        "notifications/cancelled",  # of the stream, at the end
     }
 
 

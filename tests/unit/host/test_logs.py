@@ -134,6 +134,14 @@ async def test_a_level_comes_before_any_handshake_as_well() -> None:
         assert await levels_told(talk) == ["alert", "emergency"]
 
 
+async def test_without_a_handshake_and_a_level_a_host_hears_nothing() -> None:
+    """It was never told that there are any."""
+    gateway = FakeGateway(*ALL)
+    async with open_talk(gateway) as talk:
+        await talk.call(1)
+        assert await levels_told(talk) == []
+
+
 async def test_setting_a_level_keeps_subscriptions() -> None:
     gateway = FakeGateway()
     async with open_talk(gateway) as talk:
