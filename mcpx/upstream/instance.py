@@ -10,6 +10,7 @@ import trio
 if TYPE_CHECKING:
     from mcpx.errors import UpstreamError
     from mcpx.upstream.call import Asker
+    from mcpx.upstream.questions import Certainty, Questions
     from mcpx.upstream.session import Session
 
 State = Literal["starting", "up", "backing off", "ended"]
@@ -59,9 +60,11 @@ class Instance:
         return self.key.seat is not None and self.leases == 0 and not self.scope.cancel_called
 
     @property
-    def is_certain(self) -> bool:
-        """Whether all its requests are one host's now, so that what it asks is for that host."""
-        return self.key.host is not None or ((self.key.seat or self.key.call) is not None and self.leases > 0)
+    def certainty(self) -> Certainty:
+        """How certain it is that what it asks now, beside any call, is for the host that used it last."""
+        if self.key.host is not None or (self.leases > 0 and (self.key.seat or self.key.call) is not None):
+            return "certain"
+        return "likely" if self.key.seat is not None else "unknown"
 
     @property
     def ready(self) -> bool:
@@ -72,6 +75,11 @@ class Instance:
             and not self.session.connection.closed.is_set()
             and not self.scope.cancel_called
         )
+
+    @property
+    def questions(self) -> Questions | None:
+        """Those of its session, where it has one that can ask by itself."""
+        return None if self.session is None else self.session.questions
 
     def move(self, state: State, now: float) -> None:
         self.state, self.since = state, now

@@ -1,7 +1,7 @@
 """The questions of a legacy server, each a request of its own on the wire: whose it is, and what is answered.
 
 No frame says which of our requests caused it, unless each has a stream of its own, as over Streamable HTTP. What makes
-that certain is that all calls of one session are one host's (``Questions.is_certain``); it rides on the last of them.
+that certain is that all calls of one session are one host's (``Certainty``); it rides on the last of them.
 (2024-11-05 to 2025-11-25 client/elicitation, client/sampling, client/roots.)
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import trio
 
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from mcpx.upstream.pending import PendingCall
 
 log = logging.getLogger("mcpx.upstream")
+
+# Whether what a server asks beside any call is for the host whose requests it has, or had last. Where that is likely,
+# as of a host without a connection that calls itself the same, it may be asked for its roots and for nothing else.
+Certainty = Literal["certain", "likely", "unknown"]
 
 MAX_QUESTIONS = 64  # of one session, open at once; one more is refused
 
@@ -65,8 +69,7 @@ class Questions:
         unasked: Callable[[Unasked], bool],
         roots: Raw | None = None,
     ) -> None:
-        # Whether all requests of the session are one host's now, so that what names no request is that host's too.
-        self.is_certain: Callable[[], bool] = lambda: True
+        self.certainty: Callable[[], Certainty] = lambda: "certain"  # whether all its requests are one host's now
         self._connection = connection
         self._revision = revision
         self._told = told
@@ -113,7 +116,7 @@ class Questions:
             self._refuse(one, "The request that this belongs to is over")
         elif caused_by is not None and caused_by.rank:
             self._put(one, caused_by)
-        elif not self.is_certain():
+        elif (certainty := self.certainty()) == "unknown" or (certainty == "likely" and method != ROOTS):
             log.info("[%s] %s is refused: it is not certain which host it is for", server, method)
             self._refuse(one, "It is not certain which request this belongs to")
         elif (call := self._rider()) is not None:
@@ -141,7 +144,7 @@ class Questions:
     @property
     def certain_host(self) -> str | None:
         """The host that what names no request is for; ``None`` where that is not certain."""
-        return self._host if self.is_certain() else None
+        return self._host if self.certainty() == "certain" else None
 
     # -- what the host says
 
@@ -175,10 +178,17 @@ class Questions:
             if one.call is call:
                 self._refuse(one, "The request that this belongs to is over")
 
-    def clear(self) -> None:
-        """The host has gone that questions were kept for."""
+    def released(self) -> None:
+        """No request of the host is under way any more. The next one is likely to be its own, and not certainly."""
+        self._give_up(lambda one: one.question.method != ROOTS)
+
+    def replaced(self) -> None:
+        """The next request is another host's."""
+        self._give_up(lambda one: True)
+
+    def _give_up(self, which: Callable[[Open], bool]) -> None:
         for one in list(self._open.values()):
-            if one.due is not None:
+            if one.due is not None and which(one):
                 self._refuse(one, "The host has gone")
 
     async def run(self) -> None:

@@ -226,8 +226,8 @@ class Supervisor:
         instance.leases -= 1
         instance.last_used = trio.current_time()
         if instance.key.seat is not None:
-            if instance.session is not None and instance.session.questions is not None:
-                instance.session.questions.clear()  # the next one may be another host
+            if instance.questions is not None:
+                instance.questions.released()
             self._wake()
         if instance.idle:
             if instance.key.call is not None:
@@ -236,7 +236,10 @@ class Supervisor:
 
     def _take(self, instance: Instance, asker: Asker) -> Instance:
         instance.leases += 1
-        instance.user = user_of(asker)
+        if instance.key.seat is not None:
+            before, instance.user = instance.user, user_of(asker)
+            if instance.user != before and instance.questions is not None:
+                instance.questions.replaced()
         return instance
 
     def _not_yet(self, instance: Instance) -> UpstreamStartError:
@@ -418,7 +421,7 @@ class Supervisor:
         """Until the server ends (``True``) or the instance was idle for long (``False``)."""
         started = trio.current_time()
         if session.questions is not None:
-            session.questions.is_certain = lambda: instance.is_certain
+            session.questions.certainty = lambda: instance.certainty
         instance.session = session
         instance.start_failed = False
         self._move(instance, "up")

@@ -104,6 +104,38 @@ async def test_what_one_caller_left_open_is_not_put_to_the_next() -> None:
 
 
 @in_virtual_time
+async def test_but_who_calls_itself_the_same_may_be_asked_for_its_roots() -> None:
+    async with field(legacy) as one:
+        async with one.using(caller("a")):  # for a list, say
+            [server] = one.servers
+            ask(server, 1, "roots/list")
+            await nothing(server)
+        ask(server, 2, "roots/list")
+        await nothing(server)
+        async with one.using(caller("a")) as session:
+            with session.call(request(caller("a"))) as call:
+                first, second = await question(call), await question(call)
+                await server.expect("tools/call")
+                for one_of_them in (first, second):
+                    call.answer(one_of_them.key, frames.to_raw({"roots": []}), LATEST_LEGACY)
+                    assert (await server.take())["result"] == {"roots": []}
+
+
+@in_virtual_time
+async def test_and_no_other() -> None:
+    async with field(legacy) as one:
+        async with one.using(caller("a")):
+            [server] = one.servers
+            ask(server, 1, "roots/list")
+            await nothing(server)
+        async with one.using(caller("b")) as session:
+            assert (await server.take())["error"]["code"] == -32603
+            with session.call(request(caller("b"))) as call:
+                await begin(call, server)
+                assert call.next_nowait() is None
+
+
+@in_virtual_time
 async def test_a_question_right_after_the_handshake_is_for_the_call_that_started_the_server() -> None:
     async def hasty(server: FakeServer) -> None:
         await server.open_legacy()
