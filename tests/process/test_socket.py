@@ -45,7 +45,7 @@ async def test_hosts_of_both_eras_at_once_keep_to_themselves(stage: Stage) -> No
                 await host.notified("notifications/progress")
                 assert len(asked.progress) == 1
             await new.cancel(second)
-            await one.changes.until(lambda: one.cancelled, "the cancellation")
+            await one.changes.until(lambda one=one: one.cancelled, "the cancellation")
             await one.release("it")
             assert (await first.wait()).result["content"]
             await new.fence()
@@ -186,7 +186,7 @@ async def test_mcpx_behind_mcpx(stage: Stage, revision: str) -> None:
             asked = await host.start("tools/call", call, meta={"progressToken": 1})
             await host.notified("notifications/progress")
             await host.cancel(asked)
-            await one.changes.until(lambda: one.cancelled, "the cancellation")
+            await one.changes.until(lambda one=one: one.cancelled, "the cancellation")
             asked = await host.start("tools/call", call)
             await one.got("tools/call", 3)
             await one.release("it")

@@ -118,12 +118,12 @@ async def test_what_nobody_delivers_is_not_granted() -> None:
 @in_virtual_time
 async def test_in_pass_through_names_are_the_servers_own_and_it_decides() -> None:
     one = server(changes=False)
-    async with gateway_of(("one",), one=one) as gateway:
-        async with watching(gateway, LISTS | uris("a:/b", "mcpx://one/a:/b")) as (watch, heard):
-            assert watch.granted == uris("a:/b", "mcpx://one/a:/b")
-            update(one, "a:/b")
-            await trio.testing.wait_all_tasks_blocked()
-            assert heard == [Change("one", "resources", "a:/b")]
+    wanted = LISTS | uris("a:/b", "mcpx://one/a:/b")
+    async with gateway_of(("one",), one=one) as gateway, watching(gateway, wanted) as (watch, heard):
+        assert watch.granted == uris("a:/b", "mcpx://one/a:/b")
+        update(one, "a:/b")
+        await trio.testing.wait_all_tasks_blocked()
+        assert heard == [Change("one", "resources", "a:/b")]
 
 
 @in_virtual_time
@@ -141,22 +141,20 @@ async def test_before_a_server_has_agreed_it_is_what_it_declared_last() -> None:
 @in_virtual_time
 async def test_a_server_is_started_for_what_was_asked_for_and_for_nothing_else(keep: bool) -> None:
     one = server()
-    async with gateway_of(one=one) as gateway:
-        async with watching(gateway, LISTS, keep=keep):
-            await trio.sleep(10)
-            assert (one.server is not None) is keep
+    async with gateway_of(one=one) as gateway, watching(gateway, LISTS, keep=keep):
+        await trio.sleep(10)
+        assert (one.server is not None) is keep
 
 
 @in_virtual_time
 async def test_only_those_hear_who_want_to() -> None:
     one = server()
-    async with gateway_of(one=one) as gateway:
-        async with watching(gateway, Interest(frozenset({"tools"}))) as (_, heard):
-            for kind in ("prompts", "tools", "resources"):
-                one.announce(f"notifications/{kind}/list_changed")
-            update(one, "a:/b")
-            await trio.testing.wait_all_tasks_blocked()
-            assert heard == [Change("one", "tools")]
+    async with gateway_of(one=one) as gateway, watching(gateway, Interest(frozenset({"tools"}))) as (_, heard):
+        for kind in ("prompts", "tools", "resources"):
+            one.announce(f"notifications/{kind}/list_changed")
+        update(one, "a:/b")
+        await trio.testing.wait_all_tasks_blocked()
+        assert heard == [Change("one", "tools")]
 
 
 @in_virtual_time
