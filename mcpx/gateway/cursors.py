@@ -95,8 +95,8 @@ def page(
     """The page of a merged list that a cursor asks for, the first one for ``None``.
 
     ``keys`` are the list's items, each once, grouped by server in the order of ``servers``, which is the
-    configuration's. ``private`` goes into the next cursor. Raises ``RpcError`` (``-32602``) for a cursor that is not mcpx's, is for another kind of list, or
-    whose place went with a server that is no longer configured.
+    configuration's. ``private`` goes into the next cursor. Raises ``RpcError`` (``-32602``) for a cursor that is not
+    mcpx's, is for another kind of list, or whose place went with a server that is no longer configured.
     """
     if size < 1:
         raise ValueError(f"a page holds at least one item, not {size}")
