@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,9 @@ async def test_what_is_wanted_may_become_more_and_less() -> None:
     one = server()
     async with gateway_of(one=one) as gateway, watching(gateway, uris("mcpx://one/a:/1")) as (watch, heard):
         watch.change(uris("mcpx://one/a:/1", "mcpx://one/a:/2", "a:/b"))
-        assert await watch.settled() == uris("mcpx://one/a:/1", "mcpx://one/a:/2", "a:/b")
+        await watch.settled()
+        assert watch.granted == uris("mcpx://one/a:/1", "mcpx://one/a:/2", "a:/b")
+        assert watch.grants("a:/b")
         watch.change(uris("mcpx://one/a:/2"))
         await watch.settled()
         await trio.sleep(10)
@@ -101,7 +104,9 @@ async def test_what_is_wanted_may_become_more_and_less() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert heard == [Change("one", "resources", "mcpx://one/a:/2")]
         watch.change(Interest())
-        assert await watch.settled() == Interest()
+        await watch.settled()
+        assert watch.granted == Interest()
+        assert not watch.grants("a:/b")
 
 
 @in_virtual_time
@@ -163,7 +168,8 @@ async def test_waiting_for_one_resource_is_not_waiting_for_other_servers() -> No
     async with gateway_of(one=one, slow=slow) as gateway:
         with gateway.watch(HOST, uris("mcpx://one/a:/b", "mcpx://slow/a:/b"), lambda _: None, keep=True) as watch:
             start = trio.current_time()
-            assert await watch.settled({"mcpx://one/a:/b"}) == uris("mcpx://one/a:/b")
+            await watch.settled({"mcpx://one/a:/b"})
+            assert watch.granted == uris("mcpx://one/a:/b")
             assert trio.current_time() - start < 100
 
 
@@ -187,3 +193,33 @@ async def test_a_storm_reaches_a_thousand_watches_and_asks_for_no_list() -> None
             await trio.testing.wait_all_tasks_blocked()
             assert {len(one) for one in heard} == {100}
     assert one.count("tools/list") == 1
+
+
+@pytest.mark.parametrize("spelling", ["mcpx://one/a:/{}", "t:/{}/all"])
+@in_virtual_time
+async def test_one_more_resource_costs_no_more_where_there_are_thousands(spelling: str) -> None:
+    async def one_more(number: int) -> int:
+        """The calls that it takes to want one more resource."""
+        calls = 0
+
+        def count(*_: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        uri = spelling.format(number)
+        sys.setprofile(count)
+        try:
+            watch.change(uris(*wanted, uri))
+            await watch.settled({uri})
+            assert watch.grants(uri)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    async with gateway_of(one=server()) as gateway, watching(gateway, uris("mcpx://one/a:/b")) as (watch, _):
+        wanted = ["mcpx://one/a:/b"]
+        few = await one_more(0)
+        wanted = [f"mcpx://one/a:/b/{number}" for number in range(2000)]
+        watch.change(uris(*wanted))
+        await watch.settled()
+        assert await one_more(1) < 2 * few
