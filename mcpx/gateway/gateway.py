@@ -13,6 +13,7 @@ from msgspec import Raw
 from mcpx import __version__
 from mcpx.errors import UnknownItem, UpstreamError
 from mcpx.gateway import cursors
+from mcpx.gateway.announcer import Announcer
 from mcpx.gateway.catalog import NOT_YET, Catalog
 from mcpx.gateway.exchange import Exchange, Router
 from mcpx.gateway.uris import ancestors
@@ -173,7 +174,7 @@ class Gateway:
             finally:
                 del self._watches[watch]
 
-    def announce(self, supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
+    def tell(self, supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
         """Tell of a change whoever watches for it. The URI is the server's own."""
         if uri is None:
             change = Change(supervisor.name, kind)
@@ -233,10 +234,12 @@ async def open_gateway(
             elif supervisor.server.passthrough:
                 gateway.hand_on(supervisor, key, news)
 
-        def announce(supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
-            gateway.announce(supervisor, kind, uri)
+        def tell(supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
+            gateway.tell(supervisor, kind, uri)
 
-        catalog = Catalog(supervisors, crew, list_timeout=settings.limits.list_timeout, announce=announce)
+        announcer = Announcer(tell)
+        crew.start_soon(announcer.run)
+        catalog = Catalog(supervisors, crew, list_timeout=settings.limits.list_timeout, announce=announcer.announce)
         supervisors.extend(
             Supervisor(server, surroundings, settings.state_dir, crew, heard=heard, came_up=catalog.came_up)
             for server in settings.servers
