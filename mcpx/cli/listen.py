@@ -21,6 +21,7 @@ from mcpx.cli.target import choose
 from mcpx.cli.text import plain
 from mcpx.config import secrets_of
 from mcpx.demo import BUILTINS
+from mcpx.errors import McpxError
 from mcpx.gateway import open_gateway
 from mcpx.host import open_ending
 from mcpx.spec.capabilities import promises_changes, takes_subscriptions
@@ -119,9 +120,16 @@ class Output:
         self._encoding = encoding
 
     async def write(self, text: str) -> None:
-        """Write it all. Raises ``BrokenPipeError`` where nobody will ever read it."""
+        """Write it all. Raises ``BrokenPipeError`` where nobody will ever read it, and ``McpxError`` where it cannot be
+        written for another reason, such as a full disk.
+        """
         data = text.encode(self._encoding, "backslashreplace")
-        await trio.to_thread.run_sync(self._write, data, abandon_on_cancel=True)
+        try:
+            await trio.to_thread.run_sync(self._write, data, abandon_on_cancel=True)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise McpxError(f"The changes cannot be written to stdout: {error.strerror}.") from error
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)

@@ -271,12 +271,23 @@ def demo() -> int:
 
 def main() -> None:
     """The entry point of ``mcpx``."""
+    _open_missing()
     # What a server calls itself may not fit the terminal's encoding.
     cast("io.TextIOWrapper[BinaryIO]", sys.stdout).reconfigure(errors="backslashreplace")
     status = run(sys.argv[1:])
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # all is done; one that comes now must not look like a crash
     sys.exit(status)
+
+
+def _open_missing() -> None:
+    """Let a standard stream that mcpx was started without lead nowhere; or whatever is opened next had its number."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(fd, "w", closefd=False))
 
 
 def run(argv: Sequence[str]) -> int:

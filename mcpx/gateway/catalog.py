@@ -60,6 +60,7 @@ class Shelf(msgspec.Struct, frozen=True, eq=False):
     expires: float  # on Trio's clock; infinite where the server tells its changes, the past where it said nothing
     cache_scope: Literal["public", "private"]
     ttl_given: bool = False
+    offered: bool = True  # whether the server has such a list at all; one that has none says nothing of keeping it
     mirrored: Mapping[str, tuple[ParamHeader, ...]] = {}  # of tools: own name to the parameters that headers repeat
 
 
@@ -288,6 +289,7 @@ class Catalog:
             float("inf") if told_of_changes else min(lifetimes, default=float("inf")),
             "public" if scopes == {True} else "private",
             given,
+            bool(lifetimes),
             _mirrored(items.values()) if entry.kind == "tools" else {},
         )
 

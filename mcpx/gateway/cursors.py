@@ -45,6 +45,9 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     given: Annotated[int, msgspec.Meta(ge=1)]  # how many of that server's items were given
     # The last items given, newest first.
     marks: Annotated[tuple[_Mark, ...], msgspec.Meta(min_length=1, max_length=REMEMBERED)]
+    # Whether the page before was for one caller alone, as the next one is then, whatever became of the list
+    # (2026-07-28 server/utilities/caching, Interaction with Pagination).
+    private: bool = False
 
 
 class Slice(NamedTuple):
@@ -80,12 +83,20 @@ def decode(text: str, kind: ListKind) -> Cursor:
     raise _bad_cursor()
 
 
-def page(kind: ListKind, keys: Sequence[Key], servers: Sequence[str], cursor: str | None, size: int) -> Slice:
+def page(
+    kind: ListKind,
+    keys: Sequence[Key],
+    servers: Sequence[str],
+    cursor: str | None,
+    size: int,
+    *,
+    private: bool = False,
+) -> Slice:
     """The page of a merged list that a cursor asks for, the first one for ``None``.
 
     ``keys`` are the list's items, each once, grouped by server in the order of ``servers``, which is the
-    configuration's. Raises ``RpcError`` (``-32602``) for a cursor that is not mcpx's, is for another kind of list, or
-    whose place went with a server that is no longer configured.
+    configuration's. ``private`` goes into the next cursor. Raises ``RpcError`` (``-32602``) for a cursor that is not
+    mcpx's, is for another kind of list, or whose place went with a server that is no longer configured.
     """
     if size < 1:
         raise ValueError(f"a page holds at least one item, not {size}")
@@ -93,10 +104,10 @@ def page(kind: ListKind, keys: Sequence[Key], servers: Sequence[str], cursor: st
     stop = min(start + size, len(keys))
     if stop >= len(keys):
         return Slice(start, stop, None)
-    return Slice(start, stop, encode(_after(kind, keys, stop)))
+    return Slice(start, stop, encode(_after(kind, keys, stop, private=private)))
 
 
-def _after(kind: ListKind, keys: Sequence[Key], stop: int) -> Cursor:
+def _after(kind: ListKind, keys: Sequence[Key], stop: int, *, private: bool) -> Cursor:
     """The cursor that names the place before ``keys[stop]``; there is an item before it."""
     server = keys[stop - 1][0]
     first = stop - 1
@@ -107,6 +118,7 @@ def _after(kind: ListKind, keys: Sequence[Key], stop: int) -> Cursor:
         server_part(server),
         stop - first,
         tuple(_mark(key) for key in reversed(keys[max(0, stop - REMEMBERED) : stop])),
+        private,
     )
 
 

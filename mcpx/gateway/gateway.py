@@ -14,6 +14,7 @@ from msgspec import Raw
 from mcpx import __version__
 from mcpx.errors import UnknownItem, UpstreamError
 from mcpx.gateway import cursors
+from mcpx.gateway.announcer import Announcer
 from mcpx.gateway.catalog import NOT_YET, Catalog
 from mcpx.gateway.exchange import Exchange, Router
 from mcpx.gateway.parking import Parking
@@ -133,8 +134,8 @@ class Gateway:
         (``-32602``) for a cursor that mcpx never gave out, and ``UpstreamError`` where the one server of a pass-through
         cannot be asked.
         """
-        if cursor is not None:
-            cursors.decode(cursor, kind)  # a bad one is an error before anything is started for it
+        # A bad cursor is an error before anything is started for it.
+        before = None if cursor is None else cursors.decode(cursor, kind)
         shelves = await self._catalog.shelves(kind, asker, renew=cursor is None)
         if self.passthrough and not shelves:
             [only] = self.supervisors
@@ -148,14 +149,19 @@ class Gateway:
         ]
         keys = [(shelf.server, item.own) for shelf, item in found]
         names = [one.name for one in self.supervisors]
-        page = cursors.page(kind, keys, names, cursor, self.settings.limits.page_size)
+        # Who is not there yet has said nothing: the list may be another as soon as it is.
+        whole = len(shelves) == len(names)
+        offered = [shelf for shelf in shelves if shelf.offered]
+        private = not whole or not _is_public(offered) or (before is not None and before.private)
+        page = cursors.page(kind, keys, names, cursor, self.settings.limits.page_size, private=private)
         parts: dict[str, Part] = {}
         for shelf, item in found[page.start : page.stop]:
             part = parts.get(shelf.server)
             if part is None:
                 part = parts[shelf.server] = Part(shelf.server, shelf.revision, [])
             part.items.append(item.raw)
-        return Page(list(parts.values()), page.next_cursor, _remaining_ms(shelves), _scope(shelves))
+        ttl_ms = _remaining_ms(offered) if whole else 0
+        return Page(list(parts.values()), page.next_cursor, ttl_ms, "private" if private else "public")
 
     async def mirrored(self, tool: str, asker: Asker) -> tuple[ParamHeader, ...]:
         """The parameters of a tool, by its public name, that a modern host over HTTP repeats in headers.
@@ -189,7 +195,7 @@ class Gateway:
             finally:
                 del self._watches[watch]
 
-    def announce(self, supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
+    def tell(self, supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
         """Tell of a change whoever watches for it. The URI is the server's own."""
         if uri is None:
             change = Change(supervisor.name, kind)
@@ -279,10 +285,12 @@ async def open_gateway(
             elif supervisor.server.passthrough:
                 gateway.hand_on(supervisor, key, news)
 
-        def announce(supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
-            gateway.announce(supervisor, kind, uri)
+        def tell(supervisor: Supervisor, kind: ChangeKind, uri: str | None) -> None:
+            gateway.tell(supervisor, kind, uri)
 
-        catalog = Catalog(supervisors, crew, list_timeout=settings.limits.list_timeout, announce=announce)
+        announcer = Announcer(tell)
+        crew.start_soon(announcer.run)
+        catalog = Catalog(supervisors, crew, list_timeout=settings.limits.list_timeout, announce=announcer.announce)
         supervisors.extend(
             Supervisor(
                 server,
@@ -314,5 +322,6 @@ def _remaining_ms(shelves: list[Shelf]) -> int:
     return max(int((soonest - trio.current_time()) * 1000), 0) if soonest != float("inf") else 0
 
 
-def _scope(shelves: list[Shelf]) -> Literal["public", "private"]:
-    return "public" if shelves and all(shelf.cache_scope == "public" for shelf in shelves) else "private"
+def _is_public(shelves: list[Shelf]) -> bool:
+    """Whether a merged list may be kept for others: each of its parts may."""
+    return bool(shelves) and all(shelf.cache_scope == "public" for shelf in shelves)

@@ -16,7 +16,7 @@ from mcpx.spec.capabilities import promises_changes, takes_subscriptions
 from mcpx.upstream.call import Change, Interest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from types import TracebackType
 
     from mcpx.gateway.exchange import Router
@@ -33,7 +33,7 @@ class _Part:
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
         self.wanted = NOTHING
-        self.spellings: Mapping[str, Sequence[str]] = {}
+        self.spellings: dict[str, list[str]] = {}
         self.agreed: Interest | None = None  # what the server delivers of it, once it has said so
         self._interested: Interested | None = None
         self._stack = ExitStack()
@@ -110,17 +110,17 @@ class Watch:
         (the owner of a URI without a server's prefix is to be looked for).
         """
         for uri in self._wanted.uris - interest.uris:
-            self._owners.pop(uri, None)
+            self._disown(uri)
         for uri in interest.uris - self._wanted.uris:
             if (owner := self._router.uri_owner_nowait(uri)) is not None:
-                self._owners[uri] = owner
+                self._own(uri, owner)
         self._wanted = interest
         self._pass_on()
 
-    async def settled(self, uris: Collection[str] | None = None) -> Interest:
+    async def settled(self, uris: Collection[str] | None = None) -> None:
         """Wait until each server has agreed to its part, or said that it delivers none of it; bound it with a deadline.
 
-        With ``uris`` only these are waited for. Returns what ``granted`` is then.
+        With ``uris`` only these are waited for. ``granted`` and ``grants`` say what came of it.
         """
         await self._find_owners(self._wanted.uris if uris is None else uris)
         parts = self._parts.values()
@@ -130,7 +130,6 @@ class Watch:
         async with trio.open_nursery() as nursery:
             for part in parts:
                 nursery.start_soon(part.settle)
-        return self.granted
 
     @property
     def granted(self) -> Interest:
@@ -149,6 +148,11 @@ class Watch:
                 uri for uri, owner in self._owners.items() if owner.name in delivered.get(owner.server, frozenset())
             ),
         )
+
+    def grants(self, uri: str) -> bool:
+        """Whether updates of one resource of the interest will be delivered, as far as that is known."""
+        owner = self._owners.get(uri)
+        return owner is not None and owner.name in self._parts[owner.server].deliverable.uris
 
     def granted_by(self, server: str) -> Interest:
         """What of the interest one server will deliver, as far as that is known."""
@@ -179,13 +183,22 @@ class Watch:
             for public in spellings[own]:
                 self.notify(Change(server, "resources", public + uri[len(own) :]))
 
+    def _own(self, uri: str, owner: Owner) -> None:
+        """The server of a URI is found. One URI at a time: a host may subscribe to thousands, one by one."""
+        self._owners[uri] = owner
+        self._parts[owner.server].spellings.setdefault(owner.name, []).append(uri)
+
+    def _disown(self, uri: str) -> None:
+        """A URI is not wanted any more."""
+        if (owner := self._owners.pop(uri, None)) is not None:
+            spellings = self._parts[owner.server].spellings
+            spellings[owner.name].remove(uri)
+            if not spellings[owner.name]:
+                del spellings[owner.name]
+
     def _pass_on(self) -> None:
         """Tell the servers what is wanted of each."""
-        spellings: dict[str, dict[str, list[str]]] = {name: {} for name in self._parts}
-        for public, owner in self._owners.items():
-            spellings[owner.server].setdefault(owner.name, []).append(public)
-        for name, part in self._parts.items():
-            part.spellings = spellings[name]
+        for part in self._parts.values():
             wanted = Interest(self._wanted.lists, frozenset(part.spellings))
             part.want(self.asker, wanted, keep=self._keep)
 
@@ -197,8 +210,8 @@ class Watch:
                 owner = await self._router.uri_owner(uri, self.asker)
             except McpxError:  # nobody has it, or whoever may have it cannot be asked
                 continue
-            if uri in self._wanted.uris:
-                self._owners[uri] = owner
+            if uri in self._wanted.uris and uri not in self._owners:  # neither gone nor found by another meanwhile
+                self._own(uri, owner)
                 found = True
         if found:
             self._pass_on()

@@ -209,7 +209,7 @@ class ChangeRelay:
         watch = self._watch_chosen(asker)
         with trio.move_on_after(limits.list_timeout):
             await watch.settled({uri})
-        if self._watch is watch and uri in self._uris and uri not in watch.granted.uris:
+        if self._watch is watch and uri in self._uris and not watch.grants(uri):
             log.warning("Host %s: %s", asker.host, _undelivered(uri, "no server tells of its updates"))
 
     def unsubscribe(self, uri: str) -> None:

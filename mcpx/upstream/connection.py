@@ -59,6 +59,7 @@ class Connection:
         self.server = server
         self.noise_count = 0
         self.noise: list[str] = []  # the first few lines that were no frames, shortened
+        self.trouble: str | None = None  # why the server cannot be reached, where the last request could not be sent
         self.closed = trio.Event()
         self.end_reason = "The connection to the server ended."  # a sentence; final once `closed` is set
         self.listener: Listener | None = None
@@ -214,6 +215,7 @@ class Connection:
             if isinstance(frame.id, Raw):
                 self._fail(frame.id, "The server sent an answer that is neither a result nor an error.")
             raise
+        self.trouble = None
         if isinstance(frame.id, Raw) and (call := self._outgoing.settle(frame.id)) is not None:
             if kind == "result":
                 assert isinstance(frame.result, Raw)
@@ -257,6 +259,7 @@ class Connection:
             self.end(reason)
 
     def _take_lost(self, lost: Lost) -> None:
+        self.trouble = None if lost.reached else lost.reason
         if (call := self._outgoing.settle(Raw(b"%d" % lost.id))) is not None:
             call.finish(UpstreamUnanswered(self.server, lost.reason, lost.status, reached=lost.reached))
 

@@ -84,6 +84,13 @@ class Instance:
     def move(self, state: State, now: float) -> None:
         self.state, self.since = state, now
 
+    @property
+    def _reason(self) -> str | None:
+        """What is wrong with it, or was last. A server over HTTP may be out of reach while its session is good."""
+        if self.session is not None and self.session.connection.trouble is not None:
+            return self.session.connection.trouble
+        return None if self.last_error is None else self.last_error.reason
+
     def status(self) -> InstanceStatus:
         """What status shows of it."""
         connection = None if self.session is None else self.session.connection
@@ -94,7 +101,7 @@ class Instance:
             self.leases,
             0 if self.session is None else self.session.connection.in_flight - self.session.listening.streams,
             None if self.session is None else self.session.revision,
-            None if self.last_error is None else self.last_error.reason,
+            self._reason,
             [] if connection is None else connection.noise,
             0 if connection is None else connection.noise_count,
         )

@@ -22,11 +22,6 @@ TOOLS = [TOOL, {**TOOL, "name": "never"}, {**TOOL, "name": "busy"}, {**TOOL, "na
 HELD = [{"hold": "gate"}, {"answer": True}]
 
 
-def _cancelled(upstream: Scripted) -> list[Any]:
-    """The ids that an upstream was told to forget."""
-    return [line.frame["params"]["requestId"] for line in upstream.received("notifications/cancelled")]
-
-
 def _called(upstream: Scripted) -> list[Any]:
     """The ids of the calls that it received."""
     return [line.frame["id"] for line in upstream.received("tools/call")]
@@ -58,14 +53,14 @@ async def test_pain_10_a_cancel_reaches_its_upstream_once(stage: Stage, revision
         await one.got("tools/call")
         await two.got("tools/call")
         await host.cancel(cancelled, "changed my mind")
-        await one.got("notifications/cancelled")
+        await one.changes.until(lambda: one.cancelled, "the cancellation")
         await host.cancel(cancelled)
         await host.notify("notifications/cancelled", {"requestId": "nobody's"})
         assert (await host.call("one__echo")).result["content"]
         assert kept.answer is None
-        assert _cancelled(two) == []
+        assert two.cancelled == []
     assert cancelled.answer is None
-    assert _cancelled(one) == _called(one)[:1]
+    assert one.cancelled == _called(one)[:1]
 
 
 async def test_pain_10_a_late_answer_is_dropped(stage: Stage) -> None:
@@ -97,7 +92,7 @@ async def test_pain_10_initialize_is_never_cancelled(stage: Stage) -> None:
         await one.release("gate")
         assert (await opening.wait()).result["protocolVersion"] == LATEST_LEGACY
         assert (await host.request("tools/list")).result["tools"]
-    assert _cancelled(one) == []
+    assert one.cancelled == []
 
 
 async def test_pain_10_a_timeout_is_told_to_both_sides(stage: Stage) -> None:
@@ -112,7 +107,7 @@ async def test_pain_10_a_timeout_is_told_to_both_sides(stage: Stage) -> None:
         assert "1.5" in error["data"]["reason"]
         await one.got("notifications/cancelled")
         assert (await host.call("one__echo")).result["content"]
-    assert _cancelled(one) == _called(one)[:1]
+    assert one.cancelled == _called(one)[:1]
 
 
 async def test_pain_10_a_host_that_leaves_is_told_upstream(stage: Stage) -> None:
@@ -126,7 +121,7 @@ async def test_pain_10_a_host_that_leaves_is_told_upstream(stage: Stage) -> None
         await one.got("tools/call", 3)
         await host.close()
         assert host.took < AFTER_EOF
-    assert sorted(_cancelled(one)) == sorted(_called(one))
+    assert sorted(one.cancelled) == sorted(_called(one))
     assert one.seen("eof")[0].at >= one.received("notifications/cancelled")[-1].at
 
 
@@ -146,7 +141,7 @@ async def test_pain_10_a_cancel_overtakes_what_is_queued(stage: Stage) -> None:
             if number != 7:
                 await call.wait()
         assert calls[7].answer is None
-    assert _cancelled(one) == [_called(one)[7]]
+    assert one.cancelled == [_called(one)[7]]
 
 
 @pytest.mark.parametrize("revision", ERAS)

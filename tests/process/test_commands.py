@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -370,3 +371,28 @@ def test_listen_for_a_reader_that_has_seen_enough(machine: Machine) -> None:
         _, said = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("missing", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_started_without_a_standard_stream_a_command_does_the_same(machine: Machine, missing: str) -> None:
+    machine.configure({"one": machine.entry})
+    check = ["sh", "-c", f'"$@" {missing}', "sh", sys.executable, "-m", "mcpx", "check"]
+    done = subprocess.run(check, cwd=machine.folder, env=machine.environ, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.endswith(b"1 of 1 servers came up.\n") is (">&-" not in missing.split())
+
+
+def test_serving_by_http_needs_neither_stdin_nor_stdout(machine: Machine) -> None:
+    machine.configure({"one": machine.entry})
+    serve = ["sh", "-c", 'exec "$@" <&- >&-', "sh", sys.executable, "-m", "mcpx", "serve", "--http", "127.0.0.1:0"]
+    with subprocess.Popen(serve, cwd=machine.folder, env=machine.environ, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            said = [process.stderr.readline() for _ in range(2)]
+            assert "listening on http://127.0.0.1:" in said[1]
+            process.send_signal(signal.SIGTERM)
+            _, rest = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in rest

@@ -237,7 +237,7 @@ async def test_what_does_not_come_within_the_budget_is_an_error_and_cancelled(st
         assert b"mcpx is stopping" in (await poster.answer()).body
         assert await site.process.wait() == 0
         assert site.process.took < 3 + BUSY
-    assert len(one.received("notifications/cancelled")) == 3
+    assert len(one.cancelled) == 3
 
 
 async def test_a_second_signal_forces(stage: Stage) -> None:

@@ -45,14 +45,14 @@ async def test_hosts_of_both_eras_at_once_keep_to_themselves(stage: Stage) -> No
                 await host.notified("notifications/progress")
                 assert len(asked.progress) == 1
             await new.cancel(second)
-            await one.got("notifications/cancelled")
+            await one.changes.until(lambda one=one: one.cancelled, "the cancellation")
             await one.release("it")
             assert (await first.wait()).result["content"]
             await new.fence()
             assert second.answer is None
             assert old.strays == new.strays == []
             assert len(old.notifications) == len(new.notifications) == 1
-        assert len(one.received("notifications/cancelled")) == 1
+        assert len(one.cancelled) == 1
 
 
 async def test_a_host_that_leaves_mid_call_is_one_cancellation_upstream(stage: Stage) -> None:
@@ -69,7 +69,7 @@ async def test_a_host_that_leaves_mid_call_is_one_cancellation_upstream(stage: S
         assert cancelled.frame["params"]["requestId"] == one.received("tools/call")[1].frame["id"]
         await one.release("it")
         assert (await asked.wait()).result["content"]
-    assert len(one.received("notifications/cancelled")) == 1
+    assert len(one.cancelled) == 1
 
 
 async def test_the_socket_is_for_its_owner_alone(stage: Stage) -> None:
@@ -106,7 +106,7 @@ async def test_what_does_not_come_within_the_budget_is_an_error_and_cancelled(st
         assert (await asked.wait()).error["message"] == "mcpx is stopping"
         assert await served.process.wait() == 0
         assert served.process.took < 3 + BUSY
-    assert len(one.received("notifications/cancelled")) == 1
+    assert len(one.cancelled) == 1
 
 
 async def test_a_second_signal_forces(stage: Stage) -> None:
@@ -186,12 +186,12 @@ async def test_mcpx_behind_mcpx(stage: Stage, revision: str) -> None:
             asked = await host.start("tools/call", call, meta={"progressToken": 1})
             await host.notified("notifications/progress")
             await host.cancel(asked)
-            await one.got("notifications/cancelled")
+            await one.changes.until(lambda one=one: one.cancelled, "the cancellation")
             asked = await host.start("tools/call", call)
             await one.got("tools/call", 3)
             await one.release("it")
             assert (await asked.wait()).result["content"]
-    assert len(one.received("notifications/cancelled")) == 1
+    assert len(one.cancelled) == 1
 
 
 async def test_mcpx_behind_mcpx_that_comes_and_goes(stage: Stage) -> None:

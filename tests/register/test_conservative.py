@@ -90,8 +90,6 @@ async def test_lv_11_an_upstream_is_asked_for_what_it_declared(stage: Stage, rev
         "notifications/initialized",
         "tools/list",
         "tools/call",
-        "subscriptions/listen",
-        "notifications/cancelled",  # of the stream, at the end
     }
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
+from mcpx.host.listen import LISTEN
 from mcpx.spec.revisions import LATEST_LEGACY, LEGACY, MODERN, V2024_11_05
 from tests.support.waiting import PATIENCE, Changes
 
@@ -213,8 +214,23 @@ class Scripted:
         ]
 
     def methods(self, pid: int | None = None) -> list[str]:
-        """The methods it received, in order; ``"(answer)"`` for an answer."""
-        return [line.frame.get("method", "(answer)") for line in self.received(pid=pid)]
+        """The methods it received, in order; ``"(answer)"`` for an answer.
+
+        Without those by which it is listened to: when these come among others is for the tests of them to say.
+        """
+        lines = self.received(pid=pid)
+        streams = [line.frame["id"] for line in lines if line.frame.get("method") == LISTEN]
+        return [
+            line.frame.get("method", "(answer)")
+            for line in lines
+            if not (streams and (line.frame.get("id") in streams or _cancelled(line.frame) in streams))
+        ]
+
+    @property
+    def cancelled(self) -> list[Any]:
+        """The ids of requests that it was told to forget, but for those by which it is listened to."""
+        streams = [line.frame["id"] for line in self.received(LISTEN)]
+        return [id for line in self.received() if (id := _cancelled(line.frame)) not in (..., *streams)]
 
     async def got(self, method: str, count: int = 1, within: float = PATIENCE) -> Received:
         """The ``count``-th message of a method, waiting for it."""
@@ -249,6 +265,11 @@ def _capabilities(script: dict[str, Any]) -> dict[str, Any]:
 def wrapped(command: list[str]) -> list[str]:
     """A shell around the server, as package runners put one, with the server as its child."""
     return ["sh", "-c", f"exec 3<&0; {' '.join(command)} <&3 & wait"]
+
+
+def _cancelled(frame: dict[str, Any]) -> Any:
+    """The request that a frame cancels."""
+    return frame["params"]["requestId"] if frame.get("method") == "notifications/cancelled" else ...
 
 
 def noise(data: bytes) -> str:

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from mcpx.cli.listen import Changes, Output, as_object, line, listen_to_all
+from mcpx.errors import McpxError
 from mcpx.settings import Limits, ServerSettings, Settings
 from mcpx.upstream.call import Change, Foreign
 from tests.support.waiting import PATIENCE
@@ -157,4 +158,14 @@ async def test_output_that_nobody_will_read() -> None:
         with pytest.raises(BrokenPipeError):
             await Output(writing, "ascii").write("\N{SNOWMAN}\n")
     finally:
+        os.close(writing)
+
+
+async def test_output_that_cannot_be_written() -> None:
+    reading, writing = os.pipe()
+    try:
+        with pytest.raises(McpxError, match="cannot be written to stdout: Bad file descriptor"):
+            await Output(reading, "ascii").write("x")
+    finally:
+        os.close(reading)
         os.close(writing)

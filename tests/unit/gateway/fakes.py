@@ -30,9 +30,18 @@ def tool(name: str) -> dict[str, Any]:
 class Scripted:
     """A legacy server in memory: handlers by method, and how often each method came."""
 
-    def __init__(self, *, changes: bool = False, delay: float = 0, refuse: bool = False, **handlers: Any) -> None:
+    def __init__(
+        self,
+        *,
+        changes: bool = False,
+        subscribe: bool = False,
+        delay: float = 0,
+        refuse: bool = False,
+        **handlers: Any,
+    ) -> None:
         self.handlers = {name.replace("_", "/"): handler for name, handler in handlers.items()}
         self.changes = changes
+        self.subscribe = subscribe
         self.delay = delay
         self.refuse = refuse
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -52,7 +61,8 @@ class Scripted:
                 server.refuse(frame, -32601)
             elif method == "initialize":
                 capability = {"listChanged": True} if self.changes else {}
-                capabilities = {"tools": capability, "prompts": capability, "resources": capability, "completions": {}}
+                resources = capability | ({"subscribe": True} if self.subscribe else {})
+                capabilities = {"tools": capability, "prompts": capability, "resources": resources, "completions": {}}
                 server.answer(frame, initialized(capabilities=capabilities, instructions="Be kind."))
             elif "id" in frame:
                 handler = self.handlers.get(method)

@@ -297,3 +297,52 @@ def test_lists_of_a_modern_server_stay_good_for_their_time_to_live() -> None:
             assert asked == 3  # two lists, and the third that is awaited
 
     run_in_virtual_time(test)
+
+
+def listing(name: str, **hints: Any) -> Any:
+    """A page of one tool, with what a modern server says of keeping it."""
+    return {"tools": [tool(name)], **hints}
+
+
+PUBLIC = {"ttlMs": 5000, "cacheScope": "public"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "ttl_ms", "scope"),
+    [
+        ([PUBLIC, {"ttlMs": 9000, "cacheScope": "public"}], 5000, "public"),
+        ([PUBLIC, {"ttlMs": 3000, "cacheScope": "private"}], 3000, "private"),
+        ([PUBLIC, {}], 0, "private"),  # one that says nothing
+        ([PUBLIC, {"ttlMs": 0, "cacheScope": "public"}], 0, "public"),
+        ([PUBLIC, None], 5000, "public"),  # one that has no tools at all
+        ([None, None], 0, "private"),
+    ],
+)
+def test_a_merged_list_is_kept_as_the_strictest_of_its_parts_has_it(parts: Any, ttl_ms: int, scope: str) -> None:
+    async def test() -> None:
+        servers = {
+            name: Scripted(**({} if part is None else {"tools_list": listing("t", **part)}))
+            for name, part in zip(("one", "two"), parts, strict=True)
+        }
+        async with gateway_of(**servers) as gateway:
+            page = await gateway.list("tools", HOST, None)
+            assert (page.ttl_ms, page.cache_scope) == (ttl_ms, scope)
+
+    run_in_virtual_time(test)
+
+
+def test_a_list_without_a_server_that_is_late_is_kept_by_nobody_and_private_to_its_end() -> None:
+    async def test() -> None:
+        many = {"tools": [tool(f"t{number}") for number in range(5)], **PUBLIC}
+        one, late = Scripted(tools_list=many), Scripted(delay=20, tools_list=listing("z", **PUBLIC))
+        async with gateway_of(one=one, late=late) as gateway:
+            first = await gateway.list("tools", HOST, None)
+            assert (first.ttl_ms, first.cache_scope) == (0, "private")
+            await trio.sleep(30)
+            second = await gateway.list("tools", HOST, first.next_cursor)
+            assert second.cache_scope == "private"  # as all pages of a list are what its first is
+            fresh = await gateway.list("tools", HOST, None)
+            assert (fresh.ttl_ms, fresh.cache_scope) == (5000, "public")
+            assert (await gateway.list("tools", HOST, fresh.next_cursor)).cache_scope == "public"
+
+    run_in_virtual_time(test)

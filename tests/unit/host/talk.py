@@ -128,13 +128,15 @@ class FakeWatch:
     def change(self, interest: Interest) -> None:
         self.wanted = interest
 
-    async def settled(self, uris: Any = None) -> Interest:
+    async def settled(self, uris: Any = None) -> None:
         await self._gateway.settling.wait()
-        return self.granted
 
     @property
     def granted(self) -> Interest:
         return self._gateway.delivers(self.wanted)
+
+    def grants(self, uri: str) -> bool:
+        return uri in self.granted.uris
 
     def reaches(self, uri: str) -> bool:
         return any(outer in self.wanted.uris for outer in (uri, *ancestors(uri)))

@@ -16,7 +16,7 @@ from mcpx.errors import RpcError, UpstreamError
 from mcpx.settings import KiB, Limits, MiB
 from mcpx.spec.revisions import LATEST_MODERN, LEGACY, V2025_03_26
 from mcpx.upstream.call import Progress
-from tests.support.http_up import Asked, Reply, legacy, modern, serving
+from tests.support.http_up import Asked, HttpUp, Reply, legacy, modern, serving
 from tests.support.waiting import BUSY, PATIENCE
 from tests.unit.upstream.over_http import (
     ASKER,
@@ -332,6 +332,32 @@ async def test_a_port_that_nobody_listens_on() -> None:
         for scheme in ("http", "https"):
             said = await why_not(f"{scheme}://127.0.0.1:{port}/mcp?key={SECRET}", headers=HEADERS)
             assert said == f"127.0.0.1:{port} cannot be connected to: Connection refused."
+
+
+async def test_status_says_that_one_is_out_of_reach_until_it_answers_again() -> None:
+    up = HttpUp(modern(), "http")
+
+    async def listen(task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+        [listener] = await trio.open_tcp_listeners(up.port, host="127.0.0.1")
+        up.port = listener.socket.getsockname()[1]
+        with trio.CancelScope() as scope:
+            task_status.started(scope)
+            await trio.serve_listeners(up.attend, [listener])
+
+    async with trio.open_nursery() as nursery:
+        running = await nursery.start(listen)
+        async with supervised(up.url) as supervisor, session_with(supervisor) as session:
+            assert [one.last_error for one in supervisor.status()] == [None]
+            running.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            said = await why_failed(session)
+            assert said == f"127.0.0.1:{up.port} cannot be connected to: Connection refused."
+            assert [(one.state, one.last_error) for one in supervisor.status()] == [("up", said)]
+            running = await nursery.start(listen)
+            await session.ask("tools/list", {}, ASKER)
+            assert [one.last_error for one in supervisor.status()] == [None]
+        running.cancel()
+    assert up.audit.problems == []
 
 
 async def test_one_that_fails_to_start_is_tried_again_for_the_next_call() -> None:

@@ -16,8 +16,9 @@ from msgspec import Raw
 from mcpx.errors import LocalProtocolError
 from mcpx.host.ending import SERVER, Ending
 from mcpx.host.http.endpoint import open_endpoint
+from mcpx.host.listen import LISTEN
 from mcpx.host.service import Service
-from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SUBSCRIPTION_ID
 from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, V2025_03_26
 from mcpx.transports.http_server import HttpRequest
@@ -184,6 +185,10 @@ class Sent:
         revision = self._revision
         if method == "initialize" and "result" in frame:
             revision = frame["result"]["protocolVersion"]
+        if SUBSCRIPTION_ID in frame.get("params", {}).get("_meta", {}):
+            revision = LATEST_MODERN
+        if method == LISTEN and "result" in frame and revision != LATEST_MODERN:
+            return  # legacy revisions have no streams, and so no result for one
         validate(frame, revision, sender="server", method=method)
 
 
