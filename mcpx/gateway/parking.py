@@ -9,6 +9,7 @@ refused (2026-07-28 basic/patterns/mrtr).
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections import deque
 from contextlib import ExitStack
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from mcpx.gateway.exchange import Exchange
     from mcpx.gateway.questions import Asked, OpenQuestions
     from mcpx.upstream.call import Event
+
+log = logging.getLogger("mcpx.gateway")
 
 ID_BYTES = 16  # of randomness in the name of a parked exchange
 MAX_KEPT = 64  # events kept of an exchange that nobody follows, or whose host is slow to; the oldest go first
@@ -155,7 +158,8 @@ class _Parked:
                     self._conclude(await self._follow())
                 except McpxError as error:
                     self._conclude(error)
-        except* Exception as failure:  # a bug ends this call alone: whoever makes the retry gets and reports it
+        except* Exception as failure:  # a bug ends this call alone; whoever makes the retry gets it, if anybody does
+            log.error("A bug in mcpx ended a parked call", exc_info=failure)
             self._conclude(failure)
         if self._end is None:
             self._conclude(

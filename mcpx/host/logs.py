@@ -90,8 +90,9 @@ class HostLogs:
         return _say(message, wanted, request.revision) if is_level(wanted) else None
 
     def say_beside(self, message: LogMessage, asker: Asker, revision: str) -> bytes | None:
-        """What is said to a legacy host of a message, of a request or of none. One that set no level hears all, if it has
-        made a handshake.
+        """What is said to a legacy host of a message, of a request or of none.
+
+        One that set no level hears all, if it has made a handshake.
         """
         level = self._level if asker is self._asker else None
         return None if level is None and asker is not self._introduced else _say(message, level, revision)

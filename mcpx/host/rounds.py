@@ -149,7 +149,7 @@ class _Rounds:
         """What a modern server asks, as it asks it."""
         try:
             asked = [(one.key, one.method, self._say(one)) for one in required.questions]
-        except CannotSay as error:
+        except (CannotSay, RpcError) as error:
             raise UpstreamError(required.server, f"The server asks what its host cannot be asked: {error}.") from None
         state = None if required.state is None else self._seal("wrapped", required.server, required.state)
         return await self._required(asked, state)

@@ -19,6 +19,7 @@ KINDS: dict[int, str] = {
     9: "request ids change their type",
     10: "cancellation stops at the gateway",
     11: "progress tokens are mixed up, and timers fire though the server works",
+    12: "a question or a log message reaches somebody else than whoever caused it",
     13: "fields are lost or judged in transit",
     14: "only the first page of a list is read",
     15: "names are too long, have other characters, or are the same",

@@ -53,7 +53,7 @@ async def cancelled_call(session: ClientSession, name: str) -> None:
 
 async def main(plan: Plan) -> None:
     async with connected(plan) as streams:
-        async with ClientSession(*streams) as session:
+        async with ClientSession(*streams, **plan.callbacks()) as session:
             hello = await session.initialize()
             seen = await tours(
                 session,

@@ -50,7 +50,7 @@ async def visit(client: Client, calls: list[Any]) -> dict[str, Any]:
 
 
 async def main(plan: Plan) -> None:
-    async with Client(server_of(plan), mode=plan.mode, read_timeout_seconds=30) as client:
+    async with Client(server_of(plan), mode=plan.mode, read_timeout_seconds=30, **plan.callbacks()) as client:
         if plan.visit is None:
             seen = await tours(client, plan, error=MCPError, cancelled_call=lambda name: cancelled_call(client, name))
         else:

@@ -9,7 +9,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 from mcp.types import Completion, CompletionArgument, CompletionContext, PromptReference, ResourceTemplateReference
+from pydantic import BaseModel
 from record import NAMES, TOPICS, begin, matching, note
+
+# What the tools that ask ask for.
+NAME = "What is your name?"
+CAPITAL = "What is the capital of France?"
+
+
+class Person(BaseModel):
+    """The form that asks for a name."""
+
+    name: str
 
 
 def offer(server, context: type, tool_error: type[Exception]) -> None:

@@ -2,6 +2,8 @@
 import { appendFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+export const ASKS = Boolean(process.env.PEER_ASKS); // whether the server offers the tools that ask its host something
+export const [NAME, CAPITAL] = ['What is your name?', 'What is the capital of France?']; // what they ask
 export const NAMES = ['Ada', 'Alan', 'Barbara', 'Grace'];
 export const TOPICS = ['pipes', 'probes', 'prompts'];
 

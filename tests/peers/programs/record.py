@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+ASKS = bool(os.environ.get("PEER_ASKS"))  # whether the server offers the tools that ask its host something
 NAMES = ("Ada", "Alan", "Barbara", "Grace")
 TOPICS = ("pipes", "probes", "prompts")
 

@@ -3,7 +3,9 @@
 // Arguments: a plan, `{"mode": …, "tool": prefix, "uri": prefix, "do": "tour" | "list" | "close" | "wait"}`, then the command of the
 // server. With `url` the server is there instead, by way of `"over": "http" | "sse"`, and `headers` are sent to it. With
 // `servers` the tour is made of each of these, by the names that mcpx gives them, with lists of what is its
-// own; nothing is cancelled at those in `deaf`.
+// own; nothing is cancelled at those in `deaf`. With `"do": "call"` the tools in `calls` are called. What the client is
+// asked meanwhile it answers by `answers`, by method a list of results that it takes in turn, with `{"error": …}` for an error;
+// it declares what is in there.
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -11,6 +13,22 @@ const PATIENCE = 20_000; // milliseconds; a client that waits longer for a serve
 
 export const plan = JSON.parse(process.argv[2]);
 const [command, ...args] = process.argv.slice(3);
+
+// What a client declares that is to be asked, and the answers it gives; `schemas` are what an SDK 1.x names methods by.
+const KINDS = { 'elicitation/create': 'elicitation', 'sampling/createMessage': 'sampling', 'roots/list': 'roots' };
+const asked = [];
+export const capabilities = Object.fromEntries(Object.keys(plan.answers ?? {}).map(method => [KINDS[method], {}]));
+export function answerQuestions(client, schemas = {}) {
+    for (const [method, answers] of Object.entries(plan.answers ?? {})) {
+        let turn = 0;
+        client.setRequestHandler(schemas[method] ?? method, async ({ params }) => {
+            asked.push([method, params ?? null]);
+            const answer = answers[turn++ % answers.length];
+            if (!answer.error) return answer;
+            throw Object.assign(new Error(answer.error.message), { code: answer.error.code });
+        });
+    }
+}
 
 // The transport to the server of the plan, out of the SDK's classes. Over SSE the headers are given to both of its ways.
 export function transport({ Stdio, Http, Sse }) {
@@ -127,7 +145,11 @@ export async function run(client, transport, callTool, protocol) {
         await recorded('called');
         if (plan.do === 'wait') findings.left = await left;
     } else if (plan.do === 'list') findings.tools = (await client.listTools()).tools.map(each => each.name);
-    else if (plan.servers) {
+    else if (plan.do === 'call') {
+        const said = [];
+        for (const [name, args] of plan.calls) said.push(await refusal(callTool({ name, arguments: args })));
+        Object.assign(findings, { said, asked });
+    } else if (plan.servers) {
         findings.tours = {};
         for (const server of plan.servers) {
             [tool, uri] = [`${server}__`, `mcpx://${server}/`];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -10,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp.types import PromptReference, ResourceTemplateReference
+from mcp.types import (
+    CreateMessageResult,
+    ElicitResult,
+    ErrorData,
+    ListRootsResult,
+    PromptReference,
+    ResourceTemplateReference,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,7 +33,9 @@ class Plan:
     ``"sse"``, and ``headers`` are sent to it. With ``visit`` a client lists everything and makes these calls, instead
     of the tour. With ``servers`` it makes the tour of each of these, by the names that mcpx gives them, with lists of
     what is its own, and cancels nothing at those in ``deaf``. With ``"do": "list"`` it lists the tools, with
-    ``"wait"`` it makes a call that is never answered, and says how it ended.
+    ``"wait"`` it makes a call that is never answered, and says how it ended, with ``"call"`` it calls the tools in
+    ``calls``. What it is asked meanwhile it answers by ``answers``, by method a list of results that it takes in turn,
+    with ``{"error": …}`` for an error; it declares what is in there.
     """
 
     def __init__(self, arguments: list[str]) -> None:
@@ -35,6 +45,9 @@ class Plan:
         self.servers: list[str] | None = plan.get("servers")
         self.deaf: list[str] = plan.get("deaf", [])
         self.do: str = plan.get("do", "tour")
+        self.calls: list[list[Any]] = plan.get("calls", [])
+        self.answers: dict[str, list[Any]] = plan.get("answers", {})
+        self.asked: list[list[Any]] = []  # method and params of what this client was asked
         self.url: str | None = plan.get("url")
         self.over: str = plan.get("over", "http")
         self.headers: dict[str, str] = plan.get("headers", {})
@@ -42,6 +55,26 @@ class Plan:
         self.tool: str = plan.get("tool", "")
         self._uri: str = plan.get("uri", "")
         self.env = dict(os.environ)  # the SDK itself would hand on a few variables only
+
+    def callbacks(self) -> dict[str, Any]:
+        """What answers questions, as both SDKs' clients take it: none for what is not to be declared."""
+
+        def answering(method: str, result: type[Any]) -> Callable[..., Awaitable[Any]]:
+            turns = itertools.cycle(self.answers[method])
+
+            async def answer(_: Any, params: Any = None) -> Any:
+                self.asked.append([method, None if params is None else wire(params)])
+                said = next(turns)
+                return ErrorData(**said["error"]) if "error" in said else result.model_validate(said)
+
+            return answer
+
+        known = {
+            "elicitation/create": ("elicitation_callback", ElicitResult),
+            "sampling/createMessage": ("sampling_callback", CreateMessageResult),
+            "roots/list": ("list_roots_callback", ListRootsResult),
+        }
+        return {known[method][0]: answering(method, known[method][1]) for method in self.answers}
 
     def within(self, server: str) -> None:
         """From now on the names and URIs are those of a server behind mcpx."""
@@ -95,6 +128,9 @@ async def tours(client: Any, plan: Plan, **how: Any) -> dict[str, Any]:
         return {"tools": [tool["name"] for tool in wire(await client.list_tools())["tools"]]}
     if plan.do == "wait":
         return {"left": await refusal(client.call_tool(plan.named("never"), {}), how["error"])}
+    if plan.do == "call":
+        said = [await refusal(client.call_tool(name, arguments), how["error"]) for name, arguments in plan.calls]
+        return {"said": said, "asked": plan.asked}
     if plan.servers is None:
         return await tour(client, plan, **how)
     found: dict[str, Any] = {}

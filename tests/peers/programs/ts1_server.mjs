@@ -4,12 +4,13 @@
 import { createRequire } from 'node:module';
 
 import { serveHttp, Sessions } from './http.mjs';
-import { begin, matching, NAMES, never, pauseFor, TOPICS } from './record.mjs';
+import { ASKS, begin, CAPITAL, matching, NAME, NAMES, never, pauseFor, TOPICS } from './record.mjs';
 
 const sdk = process.argv[2];
 const { McpServer, ResourceTemplate } = await import(`${sdk}/server/mcp.js`);
 const { StdioServerTransport } = await import(`${sdk}/server/stdio.js`);
 const { completable } = await import(`${sdk}/server/completable.js`);
+const types = await import(`${sdk}/types.js`);
 const { z } = createRequire(import.meta.resolve(`${sdk}/server/mcp.js`))('zod');
 
 const text = value => ({ content: [{ type: 'text', text: value }] });
@@ -76,7 +77,28 @@ function build() {
         { description: 'Notes on a topic.', mimeType: 'text/plain' },
         (uri, { topic }) => ({ contents: [{ uri: uri.href, mimeType: 'text/plain', text: `notes on ${topic}` }] })
     );
+    if (ASKS) offerQuestions(server);
     return server;
+}
+
+// The tools that ask, which this SDK does by requests of its own while the tool runs; each says which call it is for.
+function offerQuestions(server) {
+    server.registerTool('ask_name', { description: 'Ask for a name.' }, async extra => {
+        const requestedSchema = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] };
+        const params = { message: NAME, requestedSchema };
+        const outcome = await extra.sendRequest({ method: 'elicitation/create', params }, types.ElicitResultSchema);
+        return text(outcome.action === 'accept' ? `accept ${outcome.content.name}` : outcome.action);
+    });
+    server.registerTool('ask_model', { description: "Ask the host's model." }, async extra => {
+        const params = { messages: [{ role: 'user', content: { type: 'text', text: CAPITAL } }], maxTokens: 50 };
+        const request = { method: 'sampling/createMessage', params };
+        const answer = await extra.sendRequest(request, types.CreateMessageResultSchema);
+        return text(`${answer.model}: ${answer.content.text}`);
+    });
+    server.registerTool('ask_roots', { description: 'Ask for roots.' }, async extra => {
+        const { roots } = await extra.sendRequest({ method: 'roots/list' }, types.ListRootsResultSchema);
+        return text(roots.map(root => root.uri).join(' '));
+    });
 }
 
 await begin();

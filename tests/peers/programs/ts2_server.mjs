@@ -4,6 +4,7 @@ import { getRequestListener } from '@hono/node-server';
 import {
     completable,
     createMcpHandler,
+    inputRequired,
     isLegacyRequest,
     McpServer,
     ResourceTemplate,
@@ -13,7 +14,7 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 
 import { serveHttp, Sessions } from './http.mjs';
-import { begin, matching, NAMES, never, note, pauseFor, TOPICS } from './record.mjs';
+import { ASKS, begin, CAPITAL, matching, NAME, NAMES, never, note, pauseFor, TOPICS } from './record.mjs';
 
 const text = value => ({ content: [{ type: 'text', text: value }] });
 
@@ -86,7 +87,33 @@ function build() {
         { description: 'Notes on a topic.', mimeType: 'text/plain' },
         (uri, { topic }) => ({ contents: [{ uri: uri.href, mimeType: 'text/plain', text: `notes on ${topic}` }] })
     );
+    if (ASKS) offerQuestions(server);
     return server;
+}
+
+// The tools that ask, which this SDK does in the result; for a host of the legacy era it asks by a request instead.
+function offerQuestions(server) {
+    const questions = {
+        ask_name: () =>
+            inputRequired.elicit({ message: NAME, requestedSchema: z.object({ name: z.string() }) }),
+        ask_model: () =>
+            inputRequired.createMessage({
+                messages: [{ role: 'user', content: { type: 'text', text: CAPITAL } }],
+                maxTokens: 50
+            }),
+        ask_roots: () => inputRequired.listRoots()
+    };
+    const sentences = {
+        ask_name: ({ action, content }) => (action === 'accept' ? `accept ${content.name}` : action),
+        ask_model: ({ model, content }) => `${model}: ${content.text}`,
+        ask_roots: ({ roots }) => roots.map(root => root.uri).join(' ')
+    };
+    for (const [name, question] of Object.entries(questions))
+        server.registerTool(name, { description: 'Ask the host.' }, async ctx => {
+            const answer = ctx.mcpReq.inputResponses?.asked;
+            if (!answer) return inputRequired({ inputRequests: { asked: question() } });
+            return text(sentences[name](answer));
+        });
 }
 
 const onerror = error => note(`error ${error.message.replaceAll('\n', ' ')}`);

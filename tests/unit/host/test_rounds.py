@@ -120,6 +120,14 @@ async def test_roots_are_asked_without_params() -> None:
         assert first["result"]["inputRequests"] == {"r": {"method": "roots/list"}}
 
 
+async def test_a_server_that_asks_what_was_not_declared_has_given_no_answer() -> None:
+    async with open_talk(FakeGateway(asks("k"))) as talk:
+        await talk.ask(1, "tools/call", ECHO, revision=LATEST_MODERN, **{CAPS: {"roots": {}}})
+        error = (await talk.hear())["error"]
+        assert (error["code"], error["data"]["server"]) == (-32603, "one")
+        assert "elicitation" in error["message"]
+
+
 # -- states
 
 

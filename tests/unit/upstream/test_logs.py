@@ -209,6 +209,29 @@ async def test_what_a_host_sets_for_all_requests_is_set_at_once_and_after_every_
 
 
 @in_virtual_time
+async def test_a_server_that_has_forgotten_the_level_is_told_it_again() -> None:
+    async with field("legacy") as one, one.using(A) as session:
+        one.supervisor.set_level(A, "error")
+        one.server.answer(await one.server.expect(SET_LEVEL), {})
+        await trio.testing.wait_all_tasks_blocked()
+        session.interrupted(forgotten=False)
+        await nothing(one.server)
+        session.interrupted(forgotten=True)  # as when a session over HTTP was opened anew
+        assert (await one.server.expect(SET_LEVEL))["params"]["level"] == "error"
+
+
+@in_virtual_time
+async def test_a_call_that_is_given_up_while_it_waits_for_the_level_takes_nothing_with_it() -> None:
+    async with field("legacy") as one, one.using(A) as session:
+        with session.call(request(leveled(A, "info"))) as call:
+            asked = await begin(call, one.server)
+        one.server.answer(asked, {})
+        await nothing(one.server)  # neither is cancelled
+        with session.call(request(leveled(A, "info"))) as call:
+            assert (await begin(call, one.server))["method"] == "tools/call"
+
+
+@in_virtual_time
 async def test_a_host_whose_instance_is_another_sets_nothing_here() -> None:
     asks = Asker("c", {"roots": Raw(b"{}")})
     async with field("legacy") as one, one.using(A):
