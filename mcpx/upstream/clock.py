@@ -90,6 +90,11 @@ class CallClock:
         return min(server, self._asking.when(min(self._due.values()))) if self._due else server
 
     @property
+    def is_asking(self) -> bool:
+        """Whether a question is open."""
+        return bool(self._due)
+
+    @property
     def is_capped(self) -> bool:
         """Whether the total limit is over."""
         return self._running.now >= self._deadline

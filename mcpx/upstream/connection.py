@@ -70,6 +70,8 @@ class Connection:
         self._complaints = 0
         self._answers: deque[bytes] = deque()
         self._answered = trio.Event()  # set while there are answers to send
+        self._all_answered = trio.Event()  # set while there are none
+        self._all_answered.set()
 
     @property
     def in_flight(self) -> int:
@@ -81,8 +83,11 @@ class Connection:
     async def issue(self, call: PendingCall, build: Callable[[int], bytes]) -> int:
         """Queue a call's frame under a new id, never used before on this connection; waits while the server is behind.
 
+        What the server was answered before goes out before it: it may have asked in order to serve this very call.
         Cancelled while it waits, nothing was sent. Raises ``UpstreamGone`` when the server has gone.
         """
+        if not (self._all_answered.is_set() or self.closed.is_set()):
+            await self._all_answered.wait()
         if self.closed.is_set():
             raise UpstreamGone(self.server, self.end_reason)
         number = self._outgoing.issue(call)
@@ -127,6 +132,8 @@ class Connection:
             self.end("The server sends requests, but does not read the answers to them.")
             return
         self._answers.append(frames.encode(frame))
+        if self._all_answered.is_set():
+            self._all_answered = trio.Event()
         self._answered.set()
 
     def complain(self, what: str) -> None:
@@ -141,6 +148,7 @@ class Connection:
         if not self.closed.is_set():
             self.end_reason = reason
             self.closed.set()
+            self._all_answered.set()
             for call in self._outgoing.drain():
                 call.finish(UpstreamGone(self.server, reason))
             if self.listener is not None:
@@ -153,6 +161,7 @@ class Connection:
             self._answered = trio.Event()
             while self._answers:
                 await self._channel.send(self._answers.popleft())
+            self._all_answered.set()
 
     # -- in
 

@@ -48,6 +48,7 @@ class PendingCall:
         "_events",
         "_late",
         "_wake",
+        "answered",
         "asker",
         "clock",
         "id",
@@ -76,6 +77,7 @@ class PendingCall:
         self.clock = clock
         self.rank = rank
         self.id: int | None = None  # None until it was sent
+        self.answered = False  # the server has answered it, with a result or an error
 
     def __enter__(self) -> Self:
         return self
@@ -109,7 +111,7 @@ class PendingCall:
 
     def finish(self, outcome: Raw | Exception) -> None:
         """Take the end of the call from the reader: a result, or the exception to raise."""
-        self._done = True
+        self._done = self.answered = True
         self._events.append(outcome)
         self.poke()
 
@@ -120,20 +122,21 @@ class PendingCall:
             self._wake = None
 
     async def next_raw(self) -> Event | Raw:
-        """The next event, or the result as raw JSON. Sends the request on first use.
+        """The next event, or the result as raw JSON. Sends the request on first use, but not while a question is open
+        that was put to it before.
 
         Raises what ended the call (``RpcError``, ``UpstreamGone``), or ``UpstreamTimeout`` after it was cancelled
         upstream, or where the server reads so little that it could not even be queued in time.
         """
         clock = self.clock
-        while self.id is None or not self._events:
+        while not self._has_news:
             with trio.move_on_at(clock.expiry):
-                if self.id is None:
+                if self.id is None and not clock.is_asking:
                     await self.send()
                 if not self._events:
                     self._wake = trio.Event()
                     await self._wake.wait()
-            if self.id is not None and self._events:
+            if self._has_news:
                 break
             if clock.is_over:
                 raise self._time_out()
@@ -144,7 +147,11 @@ class PendingCall:
 
     def next_raw_nowait(self) -> Event | Raw | None:
         """The same where something has come already; ``None`` where nothing has, or where it was not sent yet."""
-        return self._pop() if self._events and self.id is not None else None
+        return self._pop() if self._has_news else None
+
+    @property
+    def _has_news(self) -> bool:
+        return bool(self._events) and (self.id is not None or self.clock.is_asking)
 
     def _pop(self) -> Event | Raw:
         event = self._events.popleft()

@@ -42,12 +42,13 @@ MAX_QUESTIONS = 64  # of one session, open at once; one more is refused
 class Open:
     """A question that the server awaits the answer to."""
 
-    __slots__ = ("call", "due", "id", "over", "question")
+    __slots__ = ("call", "due", "id", "over", "question", "tied")
 
     def __init__(self, id: Raw, question: Question) -> None:
         self.id = id.copy()  # and not all of the message
         self.question = question
         self.call: PendingCall | None = None  # which it rides on; None: it came unasked
+        self.tied = False  # the server has said by the stream that this is the call
         self.due: float | None = None  # when it is refused, while it waits for a call to ride on
         self.over = trio.Event()
 
@@ -115,15 +116,10 @@ class Questions:
         if stream is not None and caused_by is None:
             self._refuse(one, "The request that this belongs to is over")
         elif caused_by is not None and caused_by.rank:
+            one.tied = True
             self._put(one, caused_by)
-        elif (certainty := self.certainty()) == "unknown" or (certainty == "likely" and method != ROOTS):
-            log.info("[%s] %s is refused: it is not certain which host it is for", server, method)
-            self._refuse(one, "It is not certain which request this belongs to")
-        elif (call := self._rider()) is not None:
-            self._put(one, call)
-        elif not self._unasked(Unasked(server, self._host, one.question, self._answering(one), one.over)):
-            one.due = trio.current_time() + self._patience
-            self._kept.set()
+        else:
+            self._place(one)
 
     def withdrawn(self, id: Raw | None) -> None:
         """The server has cancelled a request of its own, which gets no answer then."""
@@ -165,7 +161,10 @@ class Questions:
             call.put(Withdrawn(key))
 
     def adopt(self, call: PendingCall) -> None:
-        """A call is about to be sent: what was kept for the host rides on it, if every host can be asked meanwhile."""
+        """A call is about to be sent: what was kept for the host is put to it first, if every host can be asked then.
+
+        A server that asks for roots right after its handshake wants to know them before it does anything.
+        """
         if call.rank < ANY_HOST:
             return
         for one in self._open.values():
@@ -173,9 +172,17 @@ class Questions:
                 self._put(one, call)
 
     def leave(self, call: PendingCall) -> None:
-        """A call is over. What it left open is answered by nobody."""
+        """A call is over. What it left open is answered by nobody, unless the server has answered the call itself: then
+        a question that merely happened to ride on it was never about it, and finds another way.
+        """
         for one in list(self._open.values()):
-            if one.call is call:
+            if one.call is not call:
+                continue
+            if call.answered and not one.tied:
+                call.clock.close(one.question.key)
+                one.call = None
+                self._place(one)
+            else:
                 self._refuse(one, "The request that this belongs to is over")
 
     def released(self) -> None:
@@ -208,6 +215,18 @@ class Questions:
         """The call in flight that a question rides on: the last one sent, of those that take questions best."""
         calls = [call for call in self._connection.calls if call.rank]
         return max(reversed(calls), key=lambda call: call.rank, default=None)
+
+    def _place(self, one: Open) -> None:
+        """Find a way to the host for a question that names no request."""
+        server, method = self._connection.server, one.question.method
+        if (certainty := self.certainty()) == "unknown" or (certainty == "likely" and method != ROOTS):
+            log.info("[%s] %s is refused: it is not certain which host it is for", server, method)
+            self._refuse(one, "It is not certain which request this belongs to")
+        elif (call := self._rider()) is not None:
+            self._put(one, call)
+        elif not self._unasked(Unasked(server, self._host, one.question, self._answering(one), one.over)):
+            one.due = trio.current_time() + self._patience
+            self._kept.set()
 
     def _put(self, one: Open, call: PendingCall) -> None:
         one.call, one.due = call, None

@@ -1,5 +1,5 @@
-"""The kinds of fault that are known to hurt users of gateways, as far as stdio, HTTP, lists, names and the probe touch
-them.
+"""The kinds of fault that are known to hurt users of gateways, as far as stdio, HTTP, lists, names, questions and the
+probe touch them.
 
 Each has tests named after it (``test_pain_05_...`` for 5); ``test_kinds.py`` holds the two together. Near misses are
 ``test_near_...``, and what bad input gets is ``test_bad_...``.
@@ -27,6 +27,8 @@ KINDS: dict[int, str] = {
     17: "list_changed comes in storms",
     18: "a session that the server forgot is named to it for ever",
     19: "the probe kills, wedges or races legacy servers",
+    20: "headers and metadata of the modern era are not said anew on each hop",
+    21: "what a server asks is lost between the eras, or answered by somebody else",
     22: "idle streams are cut by the middle",
     23: "sessions and maps only grow",
     24: "one slow or dead server stops all",

@@ -141,3 +141,19 @@ async def test_a_host_that_declares_nothing_is_asked_nothing(run: Run, host: str
     report = await run.host(host, run.mcpx(entries), do="call", calls=calls(*entries), answers={})
     assert report["asked"] == []
     assert [one.get("isError", True) for one in report["said"]] == [True] * len(report["said"])
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("answers", [ANSWERS, {}], ids=["asked", "not asked"])
+@pytest.mark.parametrize("host", ["py2-modern", "ts2-auto"])
+async def test_calls_in_a_row_meet_one_process(run: Run, host: str, answers: dict[str, Any]) -> None:
+    """A host without a connection is one of many, and what it did before is still there: a browser, a database."""
+    servers = ("py1", "ts1-32")
+    entries = {server: run.entry(run.server(server)) for server in servers}
+    for entry in entries.values():
+        entry["env"]["PEER_ASKS"] = "1"
+    counts = [[f"{server}__count", {}] for server in servers for _ in range(10)]
+    async with run.clearing(), serving(run, run.mcpx(entries)) as site:
+        report = await visit(run, host, site, do="call", calls=counts, answers=answers)
+    assert [one["message"] for one in report["said"]] == 2 * [str(number) for number in range(1, 11)]
+    assert len(run.recorded("started")) == len(servers)

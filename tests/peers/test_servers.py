@@ -119,6 +119,95 @@ async def test_filesystem(run: Run, host: str) -> None:
     assert "Access denied" in text(refused)
 
 
+ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("way", ["pipes", "http"])
+@every_host_era
+async def test_filesystem_is_told_its_folders_by_the_host(run: Run, host: str, way: str) -> None:
+    """Without folders on its command line it asks for roots, right after the handshake, and serves those."""
+    folder = run.home / "files"
+    folder.mkdir()
+    (folder / "notiz.txt").write_text("über\n")
+    serve = run.mcpx({"files": reference(run, "filesystem")})
+    plan: dict[str, Any] = {
+        "answers": {ROOTS: [{"roots": [{"uri": folder.as_uri(), "name": "files"}]}]},
+        "visit": [
+            ["tool", "files__list_allowed_directories", {}],
+            ["tool", "files__list_allowed_directories", {}],
+            ["tool", "files__read_text_file", {"path": str(folder / "notiz.txt")}],
+            ["tool", "files__read_text_file", {"path": "/etc/hostname"}],
+        ],
+    }
+    if way == "pipes":
+        report = await run.host(host, serve, **plan)
+    else:
+        async with run.clearing(), serving(run, serve) as site:
+            report = await visit(run, host, site, **plan)
+    assert report["asked"] == [[ROOTS, None]]
+    # It looks at what it was told while it already answers the first call that comes after that.
+    _, allowed, read, refused = report["results"]
+    assert text(allowed) == f"Allowed directories:\n{folder}"
+    assert read["structuredContent"] == {"content": "über\n"}
+    assert refused["isError"] is True
+    assert "Access denied" in text(refused)
+
+
+# Which of the tools of ``server-everything`` are there by what it was told of its host.
+BY_CAPABILITY = {
+    ELICIT: {"every__trigger-elicitation-request", "every__trigger-url-elicitation"},
+    SAMPLE: {"every__trigger-sampling-request"},
+    ROOTS: {"every__get-roots-list"},
+}
+ANSWERS: dict[str, list[dict[str, Any]]] = {
+    ELICIT: [{"action": "accept", "content": {"name": "Ada", "integer": 7}}, {"action": "decline"}],
+    SAMPLE: [{"role": "assistant", "model": "oracle-1", "content": {"type": "text", "text": "Paris"}}],
+    ROOTS: [{"roots": [{"uri": "file:///srv/one", "name": "one"}]}],
+}
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("kinds", [[], [ELICIT], [SAMPLE, ROOTS], [ELICIT, SAMPLE, ROOTS]], ids=len)
+@every_host_era
+async def test_everything_offers_what_its_host_can_be_asked(run: Run, host: str, kinds: list[str]) -> None:
+    serve = run.mcpx({"every": reference(run, "everything")})
+    report = await run.host(host, serve, visit=[], answers={kind: ANSWERS[kind] for kind in kinds})
+    offered = set(report["tools"])
+    for kind, tools in BY_CAPABILITY.items():
+        assert offered & tools == (tools if kind in kinds else set())
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("way", ["pipes", "http"])
+@every_host_era
+async def test_everything_asks(run: Run, host: str, way: str) -> None:
+    serve = run.mcpx({"every": reference(run, "everything")})
+    plan: dict[str, Any] = {
+        "answers": ANSWERS,
+        "visit": [
+            ["tool", "every__trigger-elicitation-request", {}],
+            ["tool", "every__trigger-elicitation-request", {}],
+            ["tool", "every__trigger-sampling-request", {"prompt": "Which capital?", "maxTokens": 50}],
+            ["tool", "every__get-roots-list", {}],
+        ],
+    }
+    if way == "pipes":
+        report = await run.host(host, serve, **plan)
+    else:
+        async with run.clearing(), serving(run, serve) as site:
+            report = await visit(run, host, site, **plan)
+    accepted, declined, sampled, roots = (result["content"] for result in report["results"])
+    assert accepted[1]["text"] == "User inputs:\n- Name: Ada\n- Favorite Integer: 7"
+    assert "User declined" in declined[0]["text"]
+    assert '"Paris"' in sampled[0]["text"]
+    assert "file:///srv/one" in roots[0]["text"]
+    asked = [method for method, _ in report["asked"]]
+    # For roots it asks a third of a second after the handshake, and once more where it does not know them when called.
+    assert [asked.count(method) for method in (ELICIT, SAMPLE)] == [2, 1]
+    assert asked.count(ROOTS) in (1, 2)
+
+
 @pytest.mark.deadline(60)
 @every_host_era
 async def test_memory(run: Run, host: str) -> None:

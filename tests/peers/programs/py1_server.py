@@ -1,5 +1,7 @@
 """A server on the Python SDK 1.x, as its users write one: FastMCP and decorators. See ``py_server.main``."""
 
+import itertools
+
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.types import SamplingMessage, TextContent
@@ -9,6 +11,13 @@ from record import ASKS
 
 def offer_questions(server):
     """Give the server the tools that ask, which this SDK does by requests of its own while the tool runs."""
+
+    counted = itertools.count(1)
+
+    @server.tool()
+    def count() -> str:
+        """How often this was called since the process started."""
+        return str(next(counted))
 
     @server.tool()
     async def ask_name(ctx: Context) -> str:

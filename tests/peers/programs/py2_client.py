@@ -54,7 +54,7 @@ async def main(plan: Plan) -> None:
         if plan.visit is None:
             seen = await tours(client, plan, error=MCPError, cancelled_call=lambda name: cancelled_call(client, name))
         else:
-            seen = await visit(client, plan.visit)
+            seen = await visit(client, plan.visit) | {"asked": plan.asked}
         findings = {
             "protocol": client.protocol_version,
             "server": client.server_info.name if client.server_info else None,

@@ -82,7 +82,11 @@ function build() {
 }
 
 // The tools that ask, which this SDK does by requests of its own while the tool runs; each says which call it is for.
+let counted = 0;
 function offerQuestions(server) {
+    server.registerTool('count', { description: 'How often this was called since the process started.' }, async () =>
+        text(String((counted += 1)))
+    );
     server.registerTool('ask_name', { description: 'Ask for a name.' }, async extra => {
         const requestedSchema = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] };
         const params = { message: NAME, requestedSchema };

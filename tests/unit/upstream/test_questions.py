@@ -35,6 +35,7 @@ from tests.unit.upstream.asking import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcpx.upstream.session_call import SessionCall
     from tests.unit.upstream.fakes import FakeServer
 
 HOST = asker()
@@ -437,10 +438,76 @@ async def test_where_the_host_cannot_be_asked_at_once_it_waits_for_the_next_call
         with session.call(request(HOST)) as call:
             asked = await question(call)
             assert asked.method == "roots/list"
-            sent = await server.take()
-            assert sent["method"] == "tools/call"  # it was sent before anybody was asked
+            await nothing(server, 100)
             call.answer(asked.key, frames.to_raw({"roots": []}), LATEST_LEGACY)
             assert (await server.take())["result"] == {"roots": []}
+            sent = await begin(call, server)  # once the server knows what it wanted to know
+            server.answer(sent, DONE)
+            assert await reply(call) == DONE
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["overdue", "withdrawn"])
+@in_virtual_time
+async def test_the_call_is_made_all_the_same_when_there_is_no_answer(*, leaves: bool) -> None:
+    async with field(legacy) as one, one.using(HOST) as session:
+        [server] = one.servers
+        ask(server, 1, "roots/list")
+        await nothing(server)
+        with session.call(request(HOST)) as call:
+            asked = await question(call)
+            if leaves:
+                server.say(method="notifications/cancelled", params={"requestId": 1})
+                await nothing(server)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_is_withdrawn, call, asked)
+                if not leaves:
+                    assert (await server.take())["error"]["code"] == -32603
+                sent = await server.expect("tools/call")
+            server.answer(sent, DONE)
+            assert await reply(call) == DONE
+
+
+async def _is_withdrawn(call: SessionCall, asked: Question) -> None:
+    event = await call.next()
+    assert isinstance(event, Withdrawn)
+    assert event.key == asked.key
+
+
+@in_virtual_time
+async def test_a_call_that_is_answered_before_its_question_was_not_what_it_was_about() -> None:
+    """A server that asks for roots right after its handshake may have the first call by then, and answer it at once."""
+    async with field(legacy) as one, one.using(HOST) as session:
+        [server] = one.servers
+        with session.call(request(HOST)) as call:
+            sent = await begin(call, server)
+            ask(server, 1, "roots/list")
+            server.answer(sent, DONE)
+            first = await question(call)
+            assert await reply(call) == DONE
+        await nothing(server)
+        with session.call(request(HOST)) as call:
+            asked = await question(call)
+            assert asked.key == first.key
+            call.answer(asked.key, frames.to_raw({"roots": []}), LATEST_LEGACY)
+            assert (await server.take())["result"] == {"roots": []}
+            await begin(call, server)
+
+
+@in_virtual_time
+async def test_the_host_of_such_a_call_is_asked_at_once_where_that_can_be() -> None:
+    async with field(legacy) as one, one.using(HOST) as session:
+        [server] = one.servers
+        one.takes = True
+        with session.call(request(HOST)) as call:
+            sent = await begin(call, server)
+            ask(server, 1, "roots/list")
+            server.answer(sent, DONE)
+            await question(call)
+            assert await reply(call) == DONE
+            assert one.unasked == []
+        [unasked] = one.unasked
+        unasked.answer(frames.to_raw({"roots": []}), LATEST_LEGACY)
+        assert (await server.take())["result"] == {"roots": []}
 
 
 @in_virtual_time
