@@ -33,6 +33,7 @@ from mcpx.spec.carry import CannotSay
 from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import BATCHING
 from mcpx.wire.frames import INVALID_REQUEST, decode_frame, kind, members, split_batch
+from mcpx.wire.oversize import unreadable_frame
 from mcpx.wire.peer import Incoming
 from mcpx.wire.raws import members_of
 
@@ -180,6 +181,7 @@ class Conversation:
         try:
             return self.take_frame(decode_frame(message), batched=batched)
         except RemoteProtocolError as error:
+            self._take_unreadable(message, error)
             return self.refusal(error.id, error)
 
     def take_frame(self, frame: Frame, *, batched: bool = False) -> Slot | Answer | None:
@@ -214,6 +216,14 @@ class Conversation:
         """A response has come that cannot be taken; whatever it answers has no answer."""
         if self._desk is None or not self._desk.refuse(id, reason):
             self.stray()
+
+    def _take_unreadable(self, message: bytes, error: RemoteProtocolError) -> None:
+        """What cannot be taken may be an answer all the same (Python writes NaN): no better one will come."""
+        if self._desk is None or not self._desk:
+            return
+        owner = unreadable_frame(message)
+        if owner.is_response or (error.id is not None and owner.is_response is None):
+            self._desk.refuse(error.id or owner.id, error.message)
 
     def _admit(self, frame: Frame, *, batched: bool) -> Slot | Answer:
         id, method = frame.id, frame.method

@@ -18,8 +18,8 @@ from mcpx.transports.channel import Gap, Lost, Said
 from mcpx.transports.crew import open_crew
 from mcpx.upstream.call import Progress
 from mcpx.wire import frames
-from mcpx.wire.lines import KEPT, Oversize
-from mcpx.wire.oversize import oversize_frame
+from mcpx.wire.lines import Oversize
+from mcpx.wire.oversize import oversize_frame, unreadable_frame
 from mcpx.wire.peer import Outgoing
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ class Connection:
         """A line that is no JSON may be an answer all the same, as its ends tell: Python writes NaN, others bytes that
         are not UTF-8. Who waits for it is told at once.
         """
-        owner = oversize_frame(Oversize(len(line), line[:KEPT], line[-KEPT:]))
+        owner = unreadable_frame(line)
         if owner.id is not None and owner.is_response:
             self._fail(owner.id, f"The server sent an answer that is not valid JSON. {problem}.")
 

@@ -9,15 +9,13 @@ for being likely: an ``"id"`` further in is none, and of two that differ neither
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Raw
 
 from mcpx.wire.frames import id_key
+from mcpx.wire.lines import KEPT, Oversize
 from mcpx.wire.raws import string_of
-
-if TYPE_CHECKING:
-    from mcpx.wire.lines import Oversize
 
 
 class OversizeFrame(NamedTuple):
@@ -74,6 +72,11 @@ def oversize_frame(message: Oversize) -> OversizeFrame:
         is_response=answers if answers != asks else None,
         method=string_of(Raw(found.get("method", _NESTED))),
     )
+
+
+def unreadable_frame(line: bytes) -> OversizeFrame:
+    """The same for a line that is no valid JSON: its ends tell whose it was, whatever is wrong between them."""
+    return oversize_frame(Oversize(len(line), line[:KEPT], line[-KEPT:]))
 
 
 def _members(text: bytes, direction: _Direction, *, whole: bool) -> list[tuple[str, bytes]] | None:

@@ -265,6 +265,46 @@ async def test_an_answer_to_nothing_that_is_asked_is_ignored(id: str) -> None:
         call.reply()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"jsonrpc":"2.0","id":"mcpx-1"}',
+        '{"jsonrpc":"2.0","id":"mcpx-1","result":{"action":"accept"},"error":{"code":1,"message":"no"}}',
+        '{"jsonrpc":"1.0","id":"mcpx-1","result":{"action":"accept"}}',
+        '{"jsonrpc":"2.0","id":"mcpx-1","result":{"action":"accept","content":{"n":NaN}}}',
+        '{"jsonrpc":"2.0","result":{"action":"accept","content":{"n":1,}},"id":"mcpx-1"}',
+    ],
+)
+async def test_an_answer_that_cannot_be_read_is_none_and_nobody_waits_for_another(answer: str) -> None:
+    gateway = FakeGateway()
+    async with open_talk(gateway) as talk:
+        call = await under_way(talk, gateway)
+        call.put(question(FORM))
+        await talk.hear()
+        await talk.write(answer.encode())
+        assert (await talk.hear())["error"]["code"] in (-32600, -32700)
+        await trio.testing.wait_all_tasks_blocked()
+        assert call.answers == [("k", PUT_AWAY, LATEST_LEGACY)]
+        call.reply()
+        assert (await talk.hear())["id"] == 1
+
+
+@pytest.mark.parametrize(
+    "request_", ['{"jsonrpc":"2.0","id":"mcpx-1","method":7}', '{"jsonrpc":"2.0","id":1,"method":"ping",}', "NaN", "{}"]
+)
+async def test_what_cannot_be_read_and_is_no_answer_answers_nothing(request_: str) -> None:
+    gateway = FakeGateway()
+    async with open_talk(gateway) as talk:
+        call = await under_way(talk, gateway)
+        call.put(question(FORM))
+        await talk.hear()
+        await talk.write(request_.encode())
+        assert (await talk.hear())["error"]["code"] in (-32600, -32700)
+        await trio.testing.wait_all_tasks_blocked()
+        assert call.answers == []
+        call.reply()
+
+
 # -- outside any call
 
 
