@@ -9,6 +9,7 @@ malformed stays as it is.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from mcpx.errors import LocalProtocolError
@@ -17,7 +18,7 @@ from mcpx.spec.meta import NOT_IN_RESULTS, SERVER_INFO
 from mcpx.spec.methods import METHODS
 from mcpx.spec.plans import plan_of
 from mcpx.spec.revisions import LATEST_MODERN, is_modern
-from mcpx.spec.tables import RECORDS
+from mcpx.spec.tables import RECORDS, UNIONS
 from mcpx.wire.frames import NULL, to_raw
 from mcpx.wire.raws import members_of, string_of, without
 
@@ -78,9 +79,17 @@ def carry_params(method: str, params: dict[str, Raw], source: str, target: str) 
         return params
     params = without(params, *_UNSERVED)
     if NULL in params.values():
-        known = RECORDS[row.params].fields
+        known = _properties(row.params)
         params = {key: value for key, value in params.items() if value != NULL or key not in known}
     return plan_of(row.params, target).members(params)
+
+
+@cache
+def _properties(name: str) -> frozenset[str]:
+    """The names of the properties that a type has in any revision, or any type of a union."""
+    union = UNIONS.get(name)
+    types = (name,) if union is None else union.members
+    return frozenset(field for one in types for field in RECORDS[one].fields)
 
 
 def carry_question(

@@ -172,6 +172,25 @@ def test_methods_of_no_revision_are_left_alone() -> None:
             V2024_11_05,
             '{"progressToken":1,"progress":1.0}',
         ),
+        (
+            "elicitation/create",
+            '{"mode":null,"message":"m","requestedSchema":null,"other":null}',
+            V2026_07_28,
+            '{"message":"m","other":null}',
+        ),
+        (
+            "elicitation/create",
+            '{"mode":"url","message":"m","url":"u:","requestedSchema":null}',
+            V2026_07_28,
+            '{"mode":"url","message":"m","url":"u:"}',
+        ),
+        (
+            "sampling/createMessage",
+            '{"messages":[],"maxTokens":5,"tools":null}',
+            V2025_06_18,
+            '{"messages":[],"maxTokens":5}',
+        ),
+        ("roots/list", '{"_meta":null}', V2025_06_18, "{}"),
     ],
 )
 def test_params(method: str, params: str, target: str, left: str) -> None:
