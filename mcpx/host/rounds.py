@@ -181,7 +181,8 @@ class _Rounds:
         for one in elements_of((data or {}).get("elicitations")) or ():
             params = members_of(one) or {}
             key = string_of(params.get("elicitationId"))
-            if key is None or string_of(params.get("mode")) != "url":
+            said = [string_of(params.get(name)) for name in ("url", "message")]  # what a visit cannot do without
+            if key is None or string_of(params.get("mode")) != "url" or None in said:
                 return None
             try:
                 found.append((key, ELICIT, self._say(Question(key, ELICIT, params, error.revision))))

@@ -387,7 +387,16 @@ async def test_a_visit_that_was_not_agreed_to_is_an_error(answer: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "elicitations", [[], [{}], [{"mode": "form", "elicitationId": "e", "message": "m"}], [{"mode": "url"}], {}]
+    "elicitations",
+    [
+        [],
+        [{}],
+        [{"mode": "form", "elicitationId": "e", "message": "m"}],
+        [{"mode": "url"}],
+        [{"mode": "url", "elicitationId": "e", "message": "m"}],
+        [{"mode": "url", "elicitationId": "e", "url": "https://example.org/x", "message": None}],
+        {},
+    ],
 )
 async def test_an_error_that_asks_for_no_visit_stays_one(elicitations: Any) -> None:
     async with open_talk(FakeGateway(needs_visit(elicitations=elicitations))) as talk:
