@@ -11,13 +11,13 @@ from __future__ import annotations
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import Raw
 
 from mcpx.errors import RpcError
-from mcpx.wire.frames import INVALID_PARAMS, encode
+from mcpx.wire.frames import INVALID_PARAMS, canonical, encode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ class Sealer:
         """What a state is bound to: the request without what a retry adds, its arguments whatever their spelling, and
         who makes it.
         """
-        return hmac.digest(self._key, encode((method, caller, _canonical(params))), "sha256")
+        return hmac.digest(self._key, encode((method, caller, canonical(params))), "sha256")
 
     def seal(self, state: State, bound: bytes) -> str:
         """The state as a host is given it."""
@@ -71,16 +71,6 @@ class Sealer:
 
     def _proof(self, payload: bytes, bound: bytes) -> bytes:
         return urlsafe_b64encode(hmac.digest(self._key, bound + payload, "sha256")).rstrip(b"=")
-
-
-def _canonical(params: Mapping[str, Raw]) -> bytes:
-    """One spelling for one meaning. What has no meaning here, such as a number out of any range, is its own."""
-    written = encode(params)
-    try:
-        plain: Any = msgspec.json.decode(written)
-        return msgspec.json.encode(plain, order="deterministic")
-    except (msgspec.MsgspecError, RecursionError):
-        return written
 
 
 def _invalid(why: str) -> RpcError:

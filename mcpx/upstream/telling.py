@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcpx.spec.capabilities import can_ask, told
 from mcpx.upstream import roots
@@ -53,17 +51,4 @@ class Telling:
         configured = self._roots is not None and "roots" not in relayed
         if configured:
             relayed["roots"] = roots.DECLARED
-        return Told(relayed, _canonical(relayed) if relayed else b"", asks, configured)
-
-
-def _canonical(capabilities: dict[str, Raw]) -> bytes:
-    """One spelling for one meaning: the key order and spacing of a declaration make no difference.
-
-    What has no meaning here, such as a number out of any range, is its own spelling.
-    """
-    written = frames.encode(capabilities)
-    try:
-        plain: Any = msgspec.json.decode(written)
-        return msgspec.json.encode(plain, order="deterministic")
-    except (msgspec.MsgspecError, RecursionError):
-        return written
+        return Told(relayed, frames.canonical(relayed) if relayed else b"", asks, configured)

@@ -187,6 +187,19 @@ def to_raw(value: Any) -> Raw:
     return Raw(_encoder.encode(value))
 
 
+def canonical(value: Any) -> bytes:
+    """One spelling for one meaning: key order and spacing make no difference.
+
+    What has no meaning here, such as a number out of any range, is its own spelling.
+    """
+    written = _encoder.encode(value)
+    try:
+        plain: Any = msgspec.json.decode(written)
+        return msgspec.json.encode(plain, order="deterministic")
+    except (msgspec.MsgspecError, RecursionError):
+        return written
+
+
 def request(id: Raw, method: str, params: Any = UNSET) -> Frame:
     """A request. ``params`` is any value msgspec can encode, ``Raw`` for one passed through, ``UNSET`` for none."""
     return Frame("2.0", id=id, method=method, params=_optional(params))
