@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
-from samples import KiB, encoded
+from rig.samples import KiB, encoded
 
 import mcpx
 from mcpx import wire
 
 if TYPE_CHECKING:
-    from samples import Sample
+    from rig.samples import Sample
 
 NEW_ID = 4711
 PREFIX = "files__"  # what a gateway puts before the names of one server's tools

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from contenders import CONTENDERS, FLOOR, JOBS, REFERENCE, Timer
 from msgspec import Raw
-from samples import Sample, samples
+from rig.samples import Sample, samples
 
 
 class Cell(NamedTuple):

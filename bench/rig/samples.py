@@ -1,4 +1,4 @@
-"""The frames that the framing benchmark works on: made, not captured, and the same at every run."""
+"""The frames that the benchmarks work on: made, not captured, and the same at every run."""
 
 from __future__ import annotations
 
