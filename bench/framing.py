@@ -9,114 +9,172 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
-import platform
-import random
-import statistics
 import sys
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contenders import CONTENDERS, FLOOR, JOBS, REFERENCE, Timer
 from msgspec import Raw
+from rig import chart
+from rig.contenders.contender import JOBS
+from rig.contenders.peers import NotInstalled
+from rig.contenders.plain import standard_library
+from rig.contenders.remote import ContenderFailed
+from rig.contenders.roster import FLOOR, OURS, ROSTER, open_contenders
+from rig.machine import machine
+from rig.process import heed_sigterm
+from rig.report import Report, add_outputs, figure, number, table, write_outputs
+from rig.rounds import Series, interleave
 from rig.samples import Sample, samples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rig.contenders.contender import Contender, Outcome, Timer
+
+CHARTED = "rewrite"  # the job that a gateway does
 
 
 class Cell(NamedTuple):
     """One contender at one job on one frame."""
 
     job: str
-    sample: str
+    sample: Sample
     contender: str
-    nanoseconds: list[float]  # for one frame, a figure for each round
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.nanoseconds)
-
-    @property
-    def spread(self) -> float:
-        """Half of what lies between the quartiles, as a part of the median."""
-        if len(self.nanoseconds) < 2:
-            return 0.0
-        low, _, high = statistics.quantiles(self.nanoseconds, n=4, method="inclusive")
-        return (high - low) / 2 / self.median
 
 
-def check(sample: Sample, job: str) -> None:
-    """Refuse to measure contenders that do not do the same: what comes out must be equal, as JSON."""
-    expected = _plain(REFERENCE.once(job, sample))
-    for contender in CONTENDERS:
-        if contender is not FLOOR and _plain(contender.once(job, sample)) != expected:
-            sys.exit(f"{contender.name} does not do the job {job!r} on {sample.name!r} as {REFERENCE.name} does")
+class Disagreement(Exception):
+    """A contender does not do the same as the standard library."""
 
 
-def _plain(outcome: Any) -> Any:
+def check(contender: Contender, job: str, sample: Sample) -> None:
+    """Refuse to measure one who does not do the job: what comes out must be equal to the reference's, as JSON."""
+    reference = standard_library()
+    if plain(contender.once(job, sample)) != plain(reference.once(job, sample)):
+        raise Disagreement(f"{contender.name} does not do the job {job!r} on {sample.name!r} as {reference.name} does")
+
+
+def plain(outcome: Outcome) -> Any:
+    """An outcome as Python's own values, which can be compared."""
     if isinstance(outcome, bytes):
-        assert outcome.endswith(b"\n")
-        assert outcome.count(b"\n") == 1
+        if not outcome.endswith(b"\n") or outcome.count(b"\n") != 1:
+            raise Disagreement("what came out is not one line")
         return json.loads(outcome)
     kind, id, method = outcome
     return kind, json.loads(bytes(id)) if isinstance(id, Raw) else id, method or None
 
 
-def measure(rounds: int, budget: float, only: str) -> list[Cell]:
-    """All cells, in rounds: each once a round, so that what disturbs the machine for a while disturbs all alike."""
-    timers: list[tuple[Cell, Timer, int]] = []
-    for job, sample in itertools.product(JOBS, samples()):
-        if only not in sample.name:
+def repetitions(timer: Timer, budget: float) -> int:
+    """How often to do it within so many seconds. Finding out warms it up as well: compilers watch first."""
+    count = 1
+    while (seconds := timer(count)) < budget / 2:
+        count *= 2
+    return max(1, round(count * budget / seconds))
+
+
+def measure(contenders: Sequence[Contender], frames: Sequence[Sample], rounds: int, budget: float) -> Times:
+    """Seconds for one frame, for every cell."""
+    tasks: dict[Cell, Callable[[], float]] = {}
+    for job, sample, contender in itertools.product(JOBS, frames, contenders):
+        if job not in contender.jobs:
             continue
-        check(sample, job)
-        for contender in CONTENDERS:
-            timer = contender.timer(job, sample)
-            timer(1)
-            repetitions = max(1, round(budget / max(timer(3) / 3, 1e-9)))
-            timers.append((Cell(job, sample.name, contender.name, []), timer, repetitions))
-    order = random.Random(0)
-    for _ in range(rounds):
-        for cell, timer, repetitions in order.sample(timers, len(timers)):
-            cell.nanoseconds.append(timer(repetitions) / repetitions * 1e9)
-    return [cell for cell, _, _ in timers]
+        if contender.name != FLOOR:
+            check(contender, job, sample)
+        timer = contender.timer(job, sample)
+        tasks[Cell(job, sample, contender.name)] = partial(_each, timer, repetitions(timer, budget))
+    return interleave(tasks, rounds)
+
+
+def _each(timer: Timer, count: int) -> float:
+    return timer(count) / count
 
 
 # -- reporting
 
 
-def machine() -> dict[str, Any]:
-    return {
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "system": f"{platform.system()} {platform.machine()}",
-        "cpus": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 2),  # before the run: other work on the machine spoils the figures
-        "versions": {contender.name: contender.version for contender in CONTENDERS},
-    }
+def describe(times: Times, report: Report) -> None:
+    """Put every cell into the report: the time, and what it makes in frames and bytes a second on one core."""
+    for (job, sample, contender), series in times.items():
+        labels = {"job": job, "frame": sample.name, "contender": contender}
+        size = len(sample.stream)
+        report.add("microseconds", series.map(lambda seconds: seconds * 1e6), **labels)
+        report.add("frames/s", series.map(lambda seconds: 1 / seconds), **labels)
+        report.add("MB/s", series.map(lambda seconds, size=size: size / seconds / 1e6), **labels)
 
 
-def table(cells: list[Cell], about: dict[str, Any]) -> str:
-    found = {(cell.job, cell.sample, cell.contender): cell for cell in cells}
-    names = [contender.name for contender in CONTENDERS]
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    lines = [
-        f"{about['python']}, {about['system']}, {about['cpus']} CPUs, load {about['load']} before the run",
-        versions,
-        "Microseconds for one frame: median of the rounds, and half the distance of their quartiles in per cent of it.",
-    ]
-    for job, what in JOBS.items():
-        lines += ["", f"{job}: {what}"]
-        lines.append(
-            "  ".join([" " * 16, *(f"{name:>14}" for name in names), f"{'json/mcpx':>9}", f"{'mcpx/msgspec':>12}"])
-        )
-        for sample in dict.fromkeys(cell.sample for cell in cells):
-            row = {name: found[job, sample, name] for name in names}
-            figures = [f"{cell.median / 1000:9.2f} ±{cell.spread:3.0%}" for cell in row.values()]
-            faster = row["json"].median / row["mcpx"].median
-            behind = row["mcpx"].median / row["msgspec"].median
-            lines.append(
-                "  ".join(
-                    [f"{sample:16}", *(f"{figure:>14}" for figure in figures), f"{faster:9.1f}", f"{behind:12.2f}"]
-                )
-            )
-    return "\n".join(lines)
+def tables(times: Times) -> str:
+    """Two tables for each job."""
+    return "\n\n".join(
+        f"{job}: {what}\n\n{_costs(found)}\n\n{_rates(found)}"
+        for job, what in JOBS.items()
+        if (found := {(cell.contender, cell.sample): series for cell, series in times.items() if cell.job == job})
+    )
+
+
+def _costs(found: Found) -> str:
+    """Microseconds for one frame with their spread, and how many times mcpx's they are."""
+    frames = _frames(found)
+    rows: list[list[str]] = []
+    for name in _names(found):
+        row = [name]
+        for sample in frames:
+            series = found[name, sample]
+            times = series.median / found[OURS, sample].median
+            row += [figure(series.map(lambda seconds: seconds * 1e6)), f"×{number(times)}"]
+        rows.append(row)
+    head = itertools.chain.from_iterable((sample.name, "") for sample in frames)
+    return table(["µs a frame", *head], rows)
+
+
+def _rates(found: Found) -> str:
+    """Frames, and megabytes (of a million bytes) that come in, a second."""
+    frames = _frames(found)
+    rows: list[list[str]] = []
+    for name in _names(found):
+        row = [name]
+        for sample in frames:
+            rate = 1 / found[name, sample].median
+            row += [number(rate), number(rate * len(sample.stream) / 1e6)]
+        rows.append(row)
+    head = itertools.chain.from_iterable((sample.name, "MB/s") for sample in frames)
+    return table(["frames/s", *head], rows)
+
+
+def picture(times: Times, report: Report) -> str:
+    """A chart of the job that a gateway does: times as multiples of mcpx's, which hold on other machines."""
+    groups: dict[str, dict[str, float]] = {}
+    for (job, sample, contender), series in times.items():
+        if job == CHARTED:
+            ours = times[Cell(job, sample, OURS)]
+            groups.setdefault(sample.name, {})[contender] = series.median / ours.median
+    note = f"{report.machine['python']}, {report.machine['cpu']}; medians of {report.options['rounds']} rounds"
+    return chart.bars(
+        "Framing: decode, another id and name, encode", "time for a frame; mcpx is 1, less is faster", groups, note=note
+    )
+
+
+def _names(found: Found) -> list[str]:
+    return list(dict.fromkeys(name for name, _ in found))
+
+
+def _frames(found: Found) -> list[Sample]:
+    return list(dict.fromkeys(sample for _, sample in found))
+
+
+def run(options: argparse.Namespace) -> None:
+    frames = [sample for sample in samples() if options.only in sample.name]
+    if not frames:
+        sys.exit(f"No frame has {options.only!r} in its name; there are: {', '.join(each.name for each in samples())}")
+    about = machine()
+    with open_contenders(options.without) as contenders:
+        versions = {contender.name: contender.version for contender in contenders}
+        settings = {name: getattr(options, name) for name in ("rounds", "budget", "only", "without")}
+        report = Report("framing", about, versions, settings)
+        print(report.heading())
+        print("One core. Median of the rounds, half the distance of their quartiles, and how many times mcpx's it is.")
+        times = measure(contenders, frames, options.rounds, options.budget / 1000)
+    describe(times, report)
+    print(f"\n{tables(times)}")
+    write_outputs(options, report, picture(times, report))
 
 
 def main() -> None:
@@ -124,14 +182,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="how often each cell is measured (15)")
     parser.add_argument("--budget", type=float, default=10.0, help="milliseconds for one measurement (10)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the frames whose name holds this")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every round as well")
-    options = parser.parse_args()
-    about = machine()
-    cells = measure(options.rounds, options.budget / 1000, options.only)
-    print(table(cells, about))
-    if options.json is not None:
-        rows = [{**cell._asdict(), "median": cell.median, "spread": cell.spread} for cell in cells]
-        options.json.write_text(json.dumps({**about, "rounds": options.rounds, "cells": rows}, indent=1) + "\n")
+    others = [name for name in ROSTER if name != OURS]
+    parser.add_argument(
+        "--without", action="append", default=[], choices=others, metavar="NAME", help=f"leave out: {', '.join(others)}"
+    )
+    add_outputs(parser)
+    heed_sigterm()
+    try:
+        run(parser.parse_args())
+    except (NotInstalled, ContenderFailed, Disagreement) as problem:
+        sys.exit(str(problem))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if TYPE_CHECKING:
+    Times = Mapping[Cell, Series]
+    Found = Mapping[tuple[str, Sample], Series]  # of one job, by contender and frame
 
 
 if __name__ == "__main__":
