@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from rig.contenders.contender import Contender, Outcome, Timer
 
+WARM_UP = 10  # measurements before the first that counts
 CHARTED = "rewrite"  # the job that a gateway does
 
 
@@ -64,11 +65,13 @@ def plain(outcome: Outcome) -> Any:
 
 
 def repetitions(timer: Timer, budget: float) -> int:
-    """How often to do it within so many seconds. Finding out warms it up as well: compilers watch first."""
-    count = 1
-    while (seconds := timer(count)) < budget / 2:
-        count *= 2
-    return max(1, round(count * budget / seconds))
+    """How often to do it within so many seconds, found out when it is warm: compilers watch for a while first."""
+    count, spent = 1, 0.0
+    while spent < WARM_UP * budget:
+        seconds = timer(count)
+        spent += seconds
+        count = max(1, round(count * budget / max(seconds, budget / 10)))
+    return count
 
 
 def measure(contenders: Sequence[Contender], frames: Sequence[Sample], rounds: int, budget: float) -> Times:

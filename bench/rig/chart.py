@@ -1,7 +1,8 @@
-"""Charts as SVG text: no library, no font and no script of elsewhere, and readable on light and on dark pages."""
+"""Charts as SVG text: no library, font or script from elsewhere; light on a light page and dark on a dark one."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from html import escape
 from typing import TYPE_CHECKING
@@ -19,26 +20,27 @@ BAR = 14
 PITCH = 18  # from bar to bar
 GAP = 34  # from group to group, its title included
 PLOT_HEIGHT = 320
-OURS = "mcpx"  # drawn in the first colour, whoever else there is
-
-# Told apart by those who see few colours, and readable on white as on black (after Okabe and Ito).
-COLOURS = ("#0a7fc2", "#d55e00", "#009e73", "#b8860b", "#b5649a", "#7f7f7f", "#3fa0dd", "#8c6d5a")
+LABEL = 44  # room for a label below the plot
+OURS = "mcpx"
+OWN_COLOUR = "#0a7fc2"  # for ours alone, whoever else there is
+OTHERS = "#98a2ad"  # of a bar, which has its name beside it
+# Of lines: told apart by those who see few colours, and readable on white as on black (after Okabe and Ito).
+COLOURS = ("#d55e00", "#009e73", "#b8860b", "#b5649a", "#7f7f7f", "#3fa0dd", "#8c6d5a")
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#1f2328}.title{font-size:16px;font-weight:600}.group{font-weight:600}"
-    ".faint{fill:#656d76}.grid{stroke:#d0d7de;stroke-width:1}"
-    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.faint{fill:#9198a1}.grid{stroke:#3d444d}}"
+    ".faint{fill:#656d76}.grid{stroke:#d0d7de;stroke-width:1}.page{fill:#fff}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.faint{fill:#9198a1}.grid{stroke:#3d444d}.page{fill:#0d1117}}"
 )
 
 
 def bars(title: str, unit: str, groups: Mapping[str, Mapping[str, float]], *, log: bool = False, note: str = "") -> str:
     """Horizontal bars: for each group its contenders, each with its value.
 
-    ``log`` for values that are orders of magnitude apart: then only their order and their ratios can be seen, and the
-    bars begin at a tenth of the smallest value or less.
+    ``log`` for values that are orders of magnitude apart: the bars then begin at half of the smallest value, and what
+    can be seen is order, not proportion.
     """
-    colours = _colours(name for group in groups.values() for name in group)
     values = [value for group in groups.values() for value in group.values()]
-    along = _scale(values, log, MARGIN + NAMES, WIDTH - FIGURES, from_zero=True)
+    along = _Scale(min(values) / 2 if log else 0.0, max(values), MARGIN + NAMES, WIDTH - FIGURES, log)
     parts: list[str] = []
     y = _head(parts, title, unit + (", logarithmic" if log else ""), note)
     for group, entries in groups.items():
@@ -47,9 +49,11 @@ def bars(title: str, unit: str, groups: Mapping[str, Mapping[str, float]], *, lo
         for name, value in entries.items():
             left, right = MARGIN + NAMES, along(value)
             parts.append(_text(left - 8, y + BAR - 3, name, anchor="end"))
+            colour = OWN_COLOUR if name == OURS else OTHERS
+            told = escape(f"{group}, {name}: {number(value)} {unit}")
             parts.append(
-                f'<rect x="{left}" y="{y}" width="{max(right - left, 1):.1f}" height="{BAR}" rx="2" '
-                f'fill="{colours[name]}"><title>{escape(f"{group}, {name}: {number(value)} {unit}")}</title></rect>'
+                f'<rect x="{left}" y="{y}" width="{max(right - left, 1):.1f}" height="{BAR}" rx="2" fill="{colour}">'
+                f"<title>{told}</title></rect>"
             )
             parts.append(_text(max(right, left + 1) + 6, y + BAR - 3, number(value)))
             y += PITCH
@@ -74,12 +78,16 @@ def lines(
     top = _head(parts, title, y_label, note) + 24
     bottom = top + PLOT_HEIGHT
     left, right = MARGIN + 50, WIDTH - MARGIN - NAMES
-    across = _scale(xs, log_x, left, right, from_zero=False)
-    up = _scale(ys, log_y, bottom, top, from_zero=True)
+    across = _Scale(min(xs), max(xs), left, right, log_x)
+    up = _Scale(_ticks(min(ys), max(ys), log_y)[0], max(ys), bottom, top, log_y)
     for value in _ticks(min(ys), max(ys), log_y):
         parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{up(value):.1f}" y2="{up(value):.1f}"/>')
         parts.append(_text(left - 8, up(value) + 4, _short(value), "faint", "end"))
-    parts += [_text(across(value), bottom + 18, _short(value), "faint", "middle") for value in sorted(set(xs))]
+    free = 0.0  # from where on a label is not in the way of the one before
+    for value in sorted(set(xs)):
+        if across(value) >= free:
+            parts.append(_text(across(value), bottom + 18, _short(value), "faint", "middle"))
+            free = across(value) + LABEL
     parts.append(_text((left + right) / 2, bottom + 38, x_label, "faint", "middle"))
     for row, (name, points) in enumerate(series.items()):
         places = [(across(x), up(y)) for x, y in sorted(points)]
@@ -97,36 +105,34 @@ def lines(
 
 
 def _colours(names: Iterable[str]) -> dict[str, str]:
-    """A colour for each name, ours first; they begin again where there are more names than colours."""
-    ordered = sorted(dict.fromkeys(names), key=lambda name: name != OURS)
-    return {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(ordered)}
-
-
-def _scale(values: Sequence[float], log: bool, start: float, end: float, *, from_zero: bool) -> _Scale:
-    if log:
-        low, high = min(values), max(values)
-        if low <= 0:
-            raise ValueError("a logarithmic scale has no place for zero")
-        if from_zero:  # bars and heights begin a decade below, so that the smallest can be seen
-            low = 10.0 ** (math.floor(math.log10(low)) - (high / low < 10))
-        return _Scale(math.log10(low), math.log10(high), start, end, True)
-    return _Scale(min(0.0, *values, 0.0) if from_zero else min(values), max(values), start, end, False)
+    """A colour for each name, ours its own; the others' begin again where there are more names than colours."""
+    others = (name for name in names if name != OURS)
+    return {OURS: OWN_COLOUR, **dict(zip(others, itertools.cycle(COLOURS), strict=False))}
 
 
 class _Scale:
-    """From a value to its place."""
+    """From a value to its place between ``start``, where ``low`` is, and ``end``, where ``high`` is."""
 
     def __init__(self, low: float, high: float, start: float, end: float, log: bool) -> None:
-        self._low, self._start, self._log = low, start, log
-        self._step = (end - start) / ((high - low) or 1.0)
+        if log:
+            _positive(low)
+        self._of = math.log10 if log else float
+        self._low, self._start = self._of(low), start
+        self._step = (end - start) / ((self._of(high) - self._low) or 1.0)
 
     def __call__(self, value: float) -> float:
-        return self._start + ((math.log10(value) if self._log else value) - self._low) * self._step
+        return self._start + (self._of(value) - self._low) * self._step
+
+
+def _positive(value: float) -> None:
+    if value <= 0:
+        raise ValueError("a logarithmic scale has no place for zero")
 
 
 def _ticks(low: float, high: float, log: bool) -> list[float]:
     """Round values to draw a line at: the powers of ten, or about five steps of 1, 2 or 5."""
     if log:
+        _positive(low)
         return [10.0**power for power in range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)]
     if high <= 0:
         return [0.0]
@@ -157,4 +163,5 @@ def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "") -> st
 def _svg(parts: list[str], height: float) -> str:
     size = f'width="{WIDTH}" height="{height:.0f}" viewBox="0 0 {WIDTH} {height:.0f}"'
     body = "\n".join(parts)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">\n<style>{STYLE}</style>\n{body}\n</svg>\n'
+    page = f'<style>{STYLE}</style>\n<rect class="page" width="{WIDTH}" height="{height:.0f}" rx="6"/>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">\n{page}\n{body}\n</svg>\n'
