@@ -18,26 +18,29 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 
 PATIENCE = 3.0  # seconds after its stdin was closed, and again after SIGTERM, before the next step
-MiB = 1024 * 1024
+_ENDED = (FileNotFoundError, ProcessLookupError)  # what reading of a process raises that is no more
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def running(
-    command: Sequence[str], *, env: Mapping[str, str] | None = None, stderr: int | None = None
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    stdout: int | None = subprocess.PIPE,
+    stderr: int | None = None,
 ) -> Generator[subprocess.Popen[bytes]]:
     """A program in a process group of its own, with pipes for stdin and stdout; ended when the block is left."""
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env, start_new_session=True
+        command, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, env=env, start_new_session=True
     )
     try:
         yield process
     finally:
         assert process.stdin is not None
-        assert process.stdout is not None
         with suppress(BrokenPipeError):
             process.stdin.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -47,7 +50,8 @@ def running(
             _signal_group(process.pid, number)
         process.wait()
         _signal_group(process.pid, signal.SIGKILL)  # whoever outlived it
-        process.stdout.close()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 @asynccontextmanager
@@ -93,10 +97,11 @@ def heed_sigterm() -> None:
 
 def cpu(pid: int, *, tree: bool = False) -> float:
     """Seconds of processor time so far, with that of its ended children; in steps of a hundredth on most machines."""
-    total = 0
-    for member in _members(pid, tree):
-        total += sum(int(ticks) for ticks in _stat(member)[11:15])  # user, system, and both of the children it reaped
-    return total / _TICKS
+
+    def ticks(member: int) -> int:
+        return sum(int(part) for part in _stat(member)[11:15])  # user, system, and both of the children it reaped
+
+    return _sum(pid, tree, ticks) / _TICKS
 
 
 def resident(pid: int, *, tree: bool = False) -> float:
@@ -111,8 +116,7 @@ def peak(pid: int, *, tree: bool = False) -> float:
 
 def forget_peak(pid: int, *, tree: bool = False) -> None:
     """Let the most memory be counted from now on."""
-    for member in _members(pid, tree):
-        Path(f"/proc/{member}/clear_refs").write_text("5")
+    _sum(pid, tree, lambda member: Path(f"/proc/{member}/clear_refs").write_text("5"))
 
 
 def descendants(pid: int) -> list[int]:
@@ -120,7 +124,7 @@ def descendants(pid: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
-            with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            with suppress(*_ENDED):
                 children.setdefault(int(_stat(int(entry.name))[1]), []).append(int(entry.name))
     found: list[int] = []
     waiting = [pid]
@@ -131,8 +135,13 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def _members(pid: int, tree: bool) -> list[int]:
-    return [pid, *descendants(pid)] if tree else [pid]
+def _sum(pid: int, tree: bool, read: Callable[[int], int]) -> int:
+    """What is read of it and, of a tree, of those below it that do not end meanwhile."""
+    total = read(pid)
+    for member in descendants(pid) if tree else ():
+        with suppress(*_ENDED):
+            total += read(member)
+    return total
 
 
 def _stat(pid: int) -> list[str]:
@@ -141,11 +150,11 @@ def _stat(pid: int) -> list[str]:
 
 
 def _memory(pid: int, what: str, tree: bool) -> float:
-    total = 0
-    for member in _members(pid, tree):
+    def kilobytes(member: int) -> int:
         found = re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{member}/status").read_text())
-        total += int(found[1]) if found else 0  # one that has ended and was not waited for has no memory
-    return total * 1024 / MiB
+        return int(found[1]) if found else 0  # one that has ended and was not waited for has no memory
+
+    return _sum(pid, tree, kilobytes) / 1024
 
 
 def _signal_group(pid: int, number: int) -> None:
