@@ -6,7 +6,7 @@ while the clock runs is a write, a read and a count, and they tell the processor
     with running(command) as process:
         load = StdioLoad.of(process, Host("legacy"))
         load.open()                         # the handshake, and a first call
-        load.check()                        # every kind of answer is what it should be
+        load.check()                        # the list of tools, and an answer
         load.latencies(1.0)                 # seconds of each call, one at a time
         load.throughput(64, 1.0)            # a window of 64 calls that slides
         load.large(1.0)                     # seconds of each result of 1 MB, one at a time
