@@ -11,13 +11,24 @@ import argparse
 import json
 import time
 from collections import Counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
-from served import Host, Mcpx, Stream, machine, serving
+from rig import chart
+from rig.machine import machine, versions
+from rig.process import forget_peak, heed_sigterm, peak, resident
+from rig.report import Report, add_outputs, figure, table, write_outputs
+from rig.rounds import Series, turns
+from rig.served import Host, Mcpx, Stream, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LIMIT = 60.0  # seconds for one storm and all that it leads to
 CALM = 1.0  # seconds after the last list in which nothing more may come: ten times what mcpx keeps quiet for
+
+
+ERAS = ("modern", "legacy")
 
 
 class Storm(NamedTuple):
@@ -27,22 +38,23 @@ class Storm(NamedTuple):
     quick: int  # frames that the host was sent that reads
     slow: int  # and the one that does not
     lists: int  # that were asked of the server
-    seconds: float  # from the call to its answer, behind all that was said
-    late: float  # from there until the quick host had the last list
+    storm: float  # seconds from the call to its answer, behind all that was said
+    late: float  # seconds from there until the quick host had the last list
     before: float  # MiB
     peak: float
 
-    def row(self, era: str) -> str:
-        return (
-            f"{era:8}  {self.said:8}  {self.quick:6}  {self.slow:6}  {self.lists:6}  {self.seconds:8.2f}  "
-            f"{self.late:6.2f}  {self.before:8.1f}  {self.peak:8.1f}"
-        )
 
-
-HEAD = (
-    f"{'era':8}  {'said':>8}  {'quick':>6}  {'slow':>6}  {'lists':>6}  {'storm s':>8}  "
-    f"{'late s':>6}  {'MiB':>8}  {'peak MiB':>8}"
-)
+# The columns of the table, and of the report with its units.
+COLUMNS = {
+    "said": "frames",
+    "quick": "frames",
+    "slow": "frames",
+    "lists": "lists",
+    "storm": "s",
+    "late": "s",
+    "before": "MiB",
+    "peak": "MiB",
+}
 
 
 class Quick:
@@ -75,8 +87,8 @@ async def storm(mcpx: Mcpx, era: str, count: int) -> Storm:
     async with host.listening() as stream, other.listening() as unread, trio.open_nursery() as nursery:
         nursery.start_soon(quick.read, stream)
         asked = await tally(host)
-        before = mcpx.memory()
-        mcpx.forget_peak()
+        before = resident(mcpx.pid)
+        forget_peak(mcpx.pid)
         began = time.perf_counter()
         await host.ask("tools/call", name="noisy__storm", arguments={"count": count})
         ended = time.perf_counter()
@@ -91,7 +103,7 @@ async def storm(mcpx: Mcpx, era: str, count: int) -> Storm:
                 await unread.next()
                 slow += 1
         nursery.cancel_scope.cancel()
-    return Storm(2 * count, quick.frames.total(), slow, lists, ended - began, late, before, mcpx.memory("VmHWM"))
+    return Storm(2 * count, quick.frames.total(), slow, lists, ended - began, late, before, peak(mcpx.pid))
 
 
 async def tally(host: Host) -> Counter[str]:
@@ -100,19 +112,52 @@ async def tally(host: Host) -> Counter[str]:
     return Counter(json.loads(result["content"][0]["text"]))
 
 
-async def measure(count: int) -> None:
-    print(machine())
-    print(HEAD)
-    for era in ("modern", "legacy"):
+async def measure(count: int, rounds: int) -> dict[str, list[Storm]]:
+    """A storm of each era in each round, each in front of an mcpx of its own."""
+    storms: dict[str, list[Storm]] = {era: [] for era in ERAS}
+    for era in turns(ERAS, rounds):
         with trio.fail_after(LIMIT):
             async with serving(era) as mcpx:
-                print((await storm(mcpx, era, count)).row(era))
+                storms[era].append(await storm(mcpx, era, count))
+    return storms
+
+
+def columns(storms: Mapping[str, list[Storm]]) -> dict[str, dict[str, Series]]:
+    """For each era, each quantity over the rounds."""
+    return {
+        era: {name: Series([float(getattr(one, name)) for one in found]) for name in COLUMNS}
+        for era, found in storms.items()
+    }
+
+
+def picture(found: Mapping[str, Mapping[str, Series]], count: int) -> str:
+    """What becomes of the frames of a storm."""
+    groups = {
+        f"{era}: frames from the server, and to each host": {
+            name: found[era][name].median for name in ("said", "quick", "slow", "lists")
+        }
+        for era in found
+    }
+    return chart.bars(f"A storm of {count:,} changes", "frames", groups)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="how often both change (10000)")
-    trio.run(measure, parser.parse_args().count)
+    parser.add_argument("--rounds", type=int, default=3, help="how many storms of each era (3)")
+    add_outputs(parser)
+    options = parser.parse_args()
+    heed_sigterm()
+    settings = {"count": options.count, "rounds": options.rounds}
+    report = Report("changes", machine(), versions("mcpx", "trio"), settings)
+    print(report.heading())
+    found = columns(trio.run(measure, options.count, options.rounds))
+    for era, quantities in found.items():
+        for name, series in quantities.items():
+            report.add(COLUMNS[name], series, era=era, quantity=name)
+    rows = [[era, *(figure(series) for series in quantities.values())] for era, quantities in found.items()]
+    print(table(["era", *(f"{name} {unit}" for name, unit in COLUMNS.items())], rows))
+    write_outputs(options, report, picture(found, options.count))
 
 
 if __name__ == "__main__":

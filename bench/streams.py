@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import argparse
 import resource
-import statistics
 import time
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import trio
-from served import Host, Mcpx, Stream, machine, serving
+from rig import chart
+from rig.machine import machine, versions
+from rig.process import cpu, heed_sigterm, peak, resident
+from rig.report import Report, add_outputs, figure, table, write_outputs
+from rig.rounds import Series
+from rig.served import Host, Mcpx, Stream, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 AT_ONCE = 50  # streams that are being opened
 SPARE = 200  # descriptors that are for anything else
@@ -63,50 +71,83 @@ async def change(host: Host, streams: list[Stream]) -> list[float]:
     return reached
 
 
-async def measure(number: int, rounds: int) -> None:
-    print(machine())
-    print(f"{number} listen streams, each on a connection and of a host of its own; the hosts share the machine")
+class Figures:
+    """What is found out, as it is: into the report, and a row of the table each."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.rows: list[list[str]] = []
+
+    def add(self, what: str, unit: str, *values: float) -> None:
+        series = Series(values)
+        self._report.add(unit, series, quantity=what)
+        self.rows.append([what, figure(series), unit])
+
+
+async def measure(number: int, rounds: int, found: Figures) -> None:
     async with serving("modern", maxConnections=number + SPARE // 2) as mcpx, trio.open_nursery() as nursery:
         host = Host(mcpx, "modern")
         await host.ask("tools/list")
         streams = await open_all(mcpx, 1, nursery)
-        before = mcpx.memory()
+        before = resident(mcpx.pid)
         began = time.perf_counter()
         streams += await open_all(mcpx, number - 1, nursery)
-        seconds = time.perf_counter() - began
-        memory = mcpx.memory()
-        print(f"opening    {seconds:8.2f} s, {1000 * seconds / number:.2f} ms a stream")
-        print(f"memory     {before:8.1f} MiB with one, {memory:.1f} MiB with all: ", end="")
-        print(f"{1024 * (memory - before) / (number - 1):.1f} KiB a stream")
-        spent = mcpx.cpu()
+        found.add("opening a stream", "ms", 1000 * (time.perf_counter() - began) / (number - 1))
+        memory = resident(mcpx.pid)
+        found.add("memory with one stream", "MiB", before)
+        found.add("memory with all", "MiB", memory)
+        found.add("memory of a stream", "KiB", 1024 * (memory - before) / (number - 1))
+        spent = cpu(mcpx.pid)
         await trio.sleep(IDLE)
-        print(f"idle       {100 * (mcpx.cpu() - spent) / IDLE:8.2f} % of a CPU, over {IDLE:g} s")
+        found.add(f"idle over {IDLE:g} s", "% of a CPU", 100 * (cpu(mcpx.pid) - spent) / IDLE)
         firsts: list[float] = []
         lasts: list[float] = []
-        spent = mcpx.cpu()
+        costs: list[float] = []
         for _ in range(rounds):
+            spent = cpu(mcpx.pid)
             reached = await change(host, streams)
             firsts.append(min(reached))
             lasts.append(max(reached))
+            costs.append(cpu(mcpx.pid) - spent)
             await trio.sleep(0.2)  # or the next would be held back for a moment, being so soon
-        print(f"a change   {1000 * statistics.median(firsts):8.1f} ms to the first, ", end="")
-        print(f"{1000 * statistics.median(lasts):.1f} ms to the last stream (median of {rounds}; ", end="")
-        print(f"longest {1000 * max(lasts):.1f} ms), {1000 * (mcpx.cpu() - spent) / rounds:.0f} ms of CPU")
-        print(f"afterwards {mcpx.memory():8.1f} MiB, at most {mcpx.memory('VmHWM'):.1f} MiB")
+        found.add("a change, to the first stream", "ms", *milliseconds(firsts))
+        found.add("a change, to the last stream", "ms", *milliseconds(lasts))
+        found.add("a change, processor time", "ms", *milliseconds(costs))
+        found.add("memory afterwards", "MiB", resident(mcpx.pid))
+        found.add("memory at most", "MiB", peak(mcpx.pid))
         nursery.cancel_scope.cancel()
+
+
+def milliseconds(seconds: Iterable[float]) -> list[float]:
+    return [1000 * value for value in seconds]
+
+
+def picture(report: Report, number: int) -> str:
+    """The times, which have one unit."""
+    times = {result.labels["quantity"]: result.series.median for result in report.results if result.unit == "ms"}
+    return chart.bars(f"{number:,} open listen streams", "ms", {"": times})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--streams", type=int, default=2000, help="how many (2000)")
     parser.add_argument("--rounds", type=int, default=5, help="how many changes (5)")
+    add_outputs(parser)
     options = parser.parse_args()
+    heed_sigterm()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # mcpx inherits it
     number = options.streams if most == resource.RLIM_INFINITY else min(options.streams, most - SPARE)
     if number < options.streams:
         print(f"ulimit -n allows {number} of {options.streams} streams")
-    trio.run(measure, number, options.rounds)
+    settings = {"streams": number, "rounds": options.rounds}
+    report = Report("streams", machine(), versions("mcpx", "trio"), settings)
+    print(report.heading())
+    print(f"{number} listen streams, each on a connection and of a host of its own; the hosts share the machine")
+    found = Figures(report)
+    trio.run(measure, number, options.rounds, found)
+    print(table(["quantity", "median", "unit"], found.rows))
+    write_outputs(options, report, picture(report, number))
 
 
 if __name__ == "__main__":

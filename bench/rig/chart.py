@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 WIDTH = 860
 MARGIN = 20
-NAMES = 130  # room for what stands left of a bar
+NAMES = 130  # room for what stands left of a bar, or more where a name is longer
+LETTER = 7  # about the width of one
 FIGURES = 90  # room for the figure right of the longest one
 BAR = 14
 PITCH = 18  # from bar to bar
@@ -40,14 +41,15 @@ def bars(title: str, unit: str, groups: Mapping[str, Mapping[str, float]], *, lo
     can be seen is order, not proportion.
     """
     values = [value for group in groups.values() for value in group.values()]
-    along = _Scale(min(values) / 2 if log else 0.0, max(values), MARGIN + NAMES, WIDTH - FIGURES, log)
+    left = MARGIN + max(NAMES, max(LETTER * len(name) for group in groups.values() for name in group))
+    along = _Scale(min(values) / 2 if log else 0.0, max(values), left, WIDTH - FIGURES, log)
     parts: list[str] = []
     y = _head(parts, title, unit + (", logarithmic" if log else ""), note)
     for group, entries in groups.items():
         y += GAP
         parts.append(_text(MARGIN, y - 8, group, "group"))
         for name, value in entries.items():
-            left, right = MARGIN + NAMES, along(value)
+            right = along(value)
             parts.append(_text(left - 8, y + BAR - 3, name, anchor="end"))
             colour = OWN_COLOUR if name == OURS else OTHERS
             told = escape(f"{group}, {name}: {number(value)} {unit}")

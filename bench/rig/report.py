@@ -92,7 +92,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> 
 
 
 def figure(series: Series) -> str:
-    """A median with its spread, as ``12.3 ± 2%``."""
+    """A median with its spread, as ``12.3 ± 2%``; a single value is alone."""
+    if len(series.values) < 2:
+        return number(series.median)
     return f"{number(series.median)} ±{series.spread:3.0%}"
 
 

@@ -1,102 +1,70 @@
-"""mcpx as a process that serves HTTP, what it costs by the system's own account, and hosts that listen to it."""
+"""mcpx as a process that serves HTTP in front of the noisy server, and hosts that listen to it."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
-import os
-import platform
 import re
 import subprocess
 import sys
 import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
-from mcpx import __version__
 from mcpx.spec.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN
+from rig.machine import require_linux
+from rig.process import open_running
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator
 
 START_LIMIT = 30.0
 REVISIONS = {"modern": LATEST_MODERN, "legacy": LATEST_LEGACY}
 URI = "mcpx://noisy/noise://one"
 _META = {PROTOCOL_VERSION: LATEST_MODERN, CLIENT_CAPABILITIES: {}, CLIENT_INFO: {"name": "bench", "version": "1"}}
-_HERE = Path(__file__).parent
+_NOISY = Path(__file__).parent / "upstreams" / "noisy.py"
 _LISTENING = re.compile(rb"listening on http://127\.0\.0\.1:(\d+)/mcp")
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def machine() -> str:
-    """What the figures were measured on, in a line."""
-    return (
-        f"mcpx {__version__}, {platform.python_implementation()} {platform.python_version()}, trio {trio.__version__}, "
-        f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, "
-        f"load {os.getloadavg()[0]:.2f} before the run"
-    )
+class Mcpx(NamedTuple):
+    """The process, and where it listens."""
 
-
-class Mcpx:
-    """The process."""
-
-    def __init__(self, pid: int, port: int) -> None:
-        self.port = port
-        self._folder = Path(f"/proc/{pid}")
-
-    def memory(self, what: str = "VmRSS") -> float:
-        """MiB that it has now, or with ``VmHWM`` has had at most."""
-        found = re.search(rf"{what}:\s+(\d+) kB", (self._folder / "status").read_text())
-        assert found is not None
-        return int(found[1]) / 1024
-
-    def forget_peak(self) -> None:
-        """Let the most memory be counted from now on."""
-        (self._folder / "clear_refs").write_text("5")
-
-    def cpu(self) -> float:
-        """Seconds of processor time so far."""
-        fields = (self._folder / "stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+    pid: int
+    port: int
 
 
 @asynccontextmanager
 async def serving(era: str, **limits: Any) -> AsyncGenerator[Mcpx]:
     """mcpx in front of the noisy server of an era, with a configuration of its own."""
-    if sys.platform != "linux":
-        sys.exit("This benchmark reads /proc, which only Linux has.")
+    require_linux()
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "mcpx.json"
-        noisy = {"command": sys.executable, "args": [str(_HERE / "noisy.py"), era, REVISIONS[era]]}
+        noisy = {"command": sys.executable, "args": [str(_NOISY), era, REVISIONS[era]]}
         config.write_text(json.dumps({"mcpServers": {"noisy": noisy}, "limits": limits}))
         command = [sys.executable, "-m", "mcpx", "serve", "--http", "127.0.0.1:0", "--config", str(config)]
-        log = bytearray()
-        listening = trio.Event()
-
-        async def read(process: trio.Process) -> None:
+        async with open_running(command, stdin=subprocess.DEVNULL, stdout=None, stderr=subprocess.PIPE) as process:
             assert process.stderr is not None
-            async for data in process.stderr:
-                log.extend(data)
-                if _LISTENING.search(log):
-                    listening.set()
-
-        async with trio.open_nursery() as nursery:
-            run = functools.partial(trio.run_process, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            process: trio.Process = await nursery.start(run, command)
-            nursery.start_soon(read, process)
-            try:
-                with trio.fail_after(START_LIMIT):
-                    await listening.wait()
-                found = _LISTENING.search(log)
-                assert found is not None
+            log = bytearray()
+            with trio.fail_after(START_LIMIT):
+                while not (found := _LISTENING.search(log)):
+                    data = await process.stderr.receive_some()
+                    if not data:
+                        sys.exit(f"mcpx did not start:\n{log.decode()}")
+                    log += data
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_drain, process.stderr)
                 yield Mcpx(process.pid, int(found[1]))
-            finally:
-                process.terminate()
+                nursery.cancel_scope.cancel()
+
+
+async def _drain(stream: trio.abc.ReceiveStream) -> None:
+    """Read on, so that it never waits for someone to hear what it logs."""
+    async for _ in stream:
+        pass
 
 
 class Stream:
@@ -171,7 +139,7 @@ class Host:
                     return frame["result"]
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[Stream]:
+    async def listening(self) -> AsyncGenerator[Stream]:
         """A stream of changes of the tools and of one resource, open."""
         if self._modern:
             asked = {"toolsListChanged": True, "resourceSubscriptions": [URI]}
@@ -187,7 +155,7 @@ class Host:
             yield stream
 
     @asynccontextmanager
-    async def _post(self, frame: dict[str, Any]) -> AsyncIterator[Stream]:
+    async def _post(self, frame: dict[str, Any]) -> AsyncGenerator[Stream]:
         headers = {"Content-Type": "application/json"}
         if self._modern:
             frame = {**frame, "params": {**frame.get("params", {}), "_meta": _META}}
@@ -198,7 +166,7 @@ class Host:
             yield stream
 
     @asynccontextmanager
-    async def _send(self, verb: str, body: bytes, **headers: str) -> AsyncIterator[Stream]:
+    async def _send(self, verb: str, body: bytes, **headers: str) -> AsyncGenerator[Stream]:
         socket = await trio.open_tcp_stream("127.0.0.1", self._mcpx.port)
         async with socket:
             lines = {
