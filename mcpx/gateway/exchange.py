@@ -24,7 +24,7 @@ from mcpx.wire import frames
 from mcpx.wire.raws import string_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
     from types import TracebackType
 
     from mcpx.gateway.catalog import Catalog
@@ -56,51 +56,46 @@ class Router:
         """The target of a request. Raises ``UnknownItem``, ``RpcError`` (``-32602`` for params that name nothing), or
         ``UpstreamError`` where the server that may have the item cannot be asked.
         """
+        if (target := self.find_nowait(request)) is not None:
+            return target
+        route = ROUTES[request.method]
+        public = route.named(request.params)
+        look = (
+            self.uri_owner(public.text, request.asker)
+            if public.is_uri
+            else self.owner(route.kind, public.text, request.asker)
+        )
+        return self._target(request, public, await look)
+
+    def find_nowait(self, request: Request) -> Target | None:
+        """The same where the owner of the item is known already; ``None`` where it must be looked for."""
         if self.only is not None:
             return Target(self.only, request.params)
-        return await ROUTES[request.method].find(self, request)
+        route = ROUTES[request.method]
+        public = route.named(request.params)
+        owner = self.uri_owner_nowait(public.text) if public.is_uri else self.owner_nowait(route.kind, public.text)
+        return None if owner is None else self._target(request, public, owner)
 
-    async def by_name(self, request: Request, kind: ListKind) -> Target:
-        """``tools/call`` and ``prompts/get``: the item is in ``name``."""
-        public = _text(request.params, "name")
-        server, own = await self.owner(kind, public, request.asker)
-        return Target(self._supervisors[server], {**request.params, "name": frames.to_raw(own)})
-
-    async def by_uri(self, request: Request, kind: ListKind) -> Target:
-        """``resources/read``: the item is in ``uri``, with a server's prefix or as it stands in a list or a
-        template.
-        """
-        public = _text(request.params, "uri")
-        server, own = await self.uri_owner(public, request.asker)
-        return Target(self._supervisors[server], {**request.params, "uri": frames.to_raw(own)})
-
-    async def by_reference(self, request: Request, kind: ListKind) -> Target:
-        """``completion/complete``: a prompt's name, or a resource's URI or template, in ``ref``."""
-        reference = frames.members(request.params.get("ref", Raw(b"null")))
-        if "uri" in reference:
-            server, own = await self.uri_owner(_text(reference, "uri"), request.asker)
-            reference["uri"] = frames.to_raw(own)
-        else:
-            server, own = await self.owner("prompts", _text(reference, "name"), request.asker)
-            reference["name"] = frames.to_raw(own)
-        return Target(self._supervisors[server], {**request.params, "ref": frames.to_raw(reference)})
+    def _target(self, request: Request, public: Public, owner: Owner) -> Target:
+        return Target(self._supervisors[owner.server], public.renamed(request.params, owner.name))
 
     async def owner(self, kind: ListKind, public: str, asker: Asker) -> Owner:
         """Who has a name, and what it is called there; looks at the servers that could have it where nobody is known
         to. Raises as ``find`` does.
         """
-        if self.only is not None:
-            return Owner(self.only.name, public)
-        names = self._catalog.names
-        owner = names.find(kind, public)
+        owner = self.owner_nowait(kind, public)
         if owner is None:
             possible = [*candidates(public, self._prefixed), *self._through]
             await self._catalog.look_again(kind, possible, asker)
-            owner = names.find(kind, public)
+            owner = self.owner_nowait(kind, public)
             if owner is None:
                 self._explain(kind, possible, asker)
                 raise UnknownItem(LISTINGS[kind].noun, public)
         return owner
+
+    def owner_nowait(self, kind: ListKind, public: str) -> Owner | None:
+        """Who has a name, as far as is known."""
+        return self._catalog.names.find(kind, public) if self.only is None else Owner(self.only.name, public)
 
     def uri_owner_nowait(self, public: str) -> Owner | None:
         """Whose a URI is, where it says so itself."""
@@ -131,23 +126,47 @@ class Router:
             raise UpstreamError(possible[0], failures[0])
 
 
-class Route(NamedTuple):
-    """How a method finds its server, and the capability that the server must have declared for it."""
+class Public(NamedTuple):
+    """What a request calls its item, and where in the params that stands."""
 
-    finder: Callable[[Router, Request, ListKind], Awaitable[Target]]
+    text: str
+    is_uri: bool
+    within: dict[str, Raw] | None = None  # the members of `ref`, where it stands in there
+
+    def renamed(self, params: dict[str, Raw], own: str) -> dict[str, Raw]:
+        """The params with the server's own name for the item."""
+        member = {"uri" if self.is_uri else "name": frames.to_raw(own)}
+        return params | (member if self.within is None else {"ref": frames.to_raw(self.within | member)})
+
+
+def _by_name(params: dict[str, Raw]) -> Public:
+    return Public(_text(params, "name"), is_uri=False)
+
+
+def _by_uri(params: dict[str, Raw]) -> Public:
+    return Public(_text(params, "uri"), is_uri=True)
+
+
+def _by_reference(params: dict[str, Raw]) -> Public:
+    reference = frames.members(params.get("ref", frames.NULL))
+    is_uri = "uri" in reference
+    return Public(_text(reference, "uri" if is_uri else "name"), is_uri, reference)
+
+
+class Route(NamedTuple):
+    """How a method names its item, and the capability that the server must have declared for it."""
+
+    named: Callable[[dict[str, Raw]], Public]
     kind: ListKind
     capability: str
     undeclared: Raw | None = None  # the answer for a server that did not declare it; None: there is no such method
 
-    def find(self, router: Router, request: Request) -> Awaitable[Target]:
-        return self.finder(router, request, self.kind)
-
 
 ROUTES: dict[str, Route] = {
-    "tools/call": Route(Router.by_name, "tools", "tools"),
-    "prompts/get": Route(Router.by_name, "prompts", "prompts"),
-    "resources/read": Route(Router.by_uri, "resources", "resources"),
-    "completion/complete": Route(Router.by_reference, "prompts", "completions", EMPTY_COMPLETION),
+    "tools/call": Route(_by_name, "tools", "tools"),
+    "prompts/get": Route(_by_name, "prompts", "prompts"),
+    "resources/read": Route(_by_uri, "resources", "resources"),
+    "completion/complete": Route(_by_reference, "prompts", "completions", EMPTY_COMPLETION),
 }
 
 _URI_KINDS: tuple[ListKind, ...] = ("resources", "templates")
@@ -159,7 +178,7 @@ class Exchange:
     ``expected`` names the server that the request must be for, where it goes on with something.
     """
 
-    __slots__ = ("_call", "_expected", "_instance", "_request", "_router", "_supervisor")
+    __slots__ = ("_call", "_expected", "_instance", "_request", "_router", "_supervisor", "_unread")
 
     def __init__(self, router: Router, request: Request, *, expected: str | None = None) -> None:
         self._router = router
@@ -168,6 +187,7 @@ class Exchange:
         self._supervisor: Supervisor | None = None
         self._instance: Instance | None = None
         self._call: SessionCall | None = None
+        self._unread: Event | RpcError | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -175,8 +195,12 @@ class Exchange:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave it: a request that has not ended is cancelled upstream."""
         if self._call is not None:
-            self._call.__exit__(kind, value, traceback)
+            self._call.close()
         if self._instance is not None and self._supervisor is not None:
             self._supervisor.release(self._instance)
             self._instance = None
@@ -186,8 +210,29 @@ class Exchange:
         """The name of the server that the request is for, once that is known."""
         return "" if self._supervisor is None else self._supervisor.name
 
+    def begin_nowait(self, heed: Callable[[], None]) -> bool:
+        """Send the request at once where nothing has to be waited for; say whether it was sent.
+
+        From then until the first ``next``, ``heed`` is called whenever ``next_nowait`` may have something, by whoever
+        brings it: it must not block. Nobody measures the limits in time meanwhile, so it should not be long. Where the
+        request was not sent, ``next`` goes on from there. Raises as ``next`` does.
+        """
+        target = self._router.find_nowait(self._request)
+        if target is None:
+            return False
+        instance = target.supervisor.lease_nowait(self._request.asker)
+        if instance is None or self._address(target, instance) is not None:
+            return False
+        assert self._call is not None
+        return self._call.begin_nowait(heed)
+
     async def next(self) -> Event:
         """The next event; the first call finds the server and sends the request."""
+        if self._unread is not None:
+            event, self._unread = self._unread, None
+            if isinstance(event, RpcError):
+                raise event
+            return event
         if self._call is None and (answer := await self._open()) is not None:
             return answer
         assert self._call is not None
@@ -198,6 +243,10 @@ class Exchange:
         if self._call is None or (event := self._call.next_nowait()) is None:
             return None
         return self._public(event)
+
+    def unread(self, event: Event | RpcError) -> None:
+        """Put back for ``next`` what came from ``next_nowait``."""
+        self._unread = event
 
     def answer(self, key: str, outcome: Raw | RpcError, revision: str) -> None:
         """Answer a question, where it is open."""
@@ -223,8 +272,15 @@ class Exchange:
         supervisor = self._supervisor = target.supervisor
         if self._expected not in (None, supervisor.name):
             raise RpcError(frames.INVALID_PARAMS, "Invalid params: requestState is of another server")
-        self._instance = supervisor.lease_nowait(request.asker) or await supervisor.lease(request.asker)
-        session = self._instance.session
+        if self._instance is None:
+            self._instance = supervisor.lease_nowait(request.asker) or await supervisor.lease(request.asker)
+        return self._address(target, self._instance)
+
+    def _address(self, target: Target, instance: Instance) -> Reply | None:
+        """Make the call of the server that was found; an answer where that is not even to be asked."""
+        request, supervisor = self._request, target.supervisor
+        self._supervisor, self._instance = supervisor, instance
+        session = instance.session
         assert session is not None
         route = ROUTES.get(request.method)  # none in pass-through, for a method that no revision defines
         if route is not None and not session.offers(route.capability):

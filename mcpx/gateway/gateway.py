@@ -112,14 +112,19 @@ class Gateway:
         upstream's own, as remembered from its last start with this configuration, else once it is up: raises
         ``UpstreamError`` where it does not come up.
         """
+        known = self.identity_nowait()
+        if known is None:
+            [supervisor] = self.supervisors
+            supervisor.release(await supervisor.lease(asker))
+            known = supervisor.memory.value.identity
+        return known
+
+    def identity_nowait(self) -> Identity | None:
+        """The same, as far as it is known."""
         if not self.passthrough:
             return Identity(None, {**CAPABILITIES, **self._extensions()}, self._instructions())
-        [supervisor] = self.supervisors
-        remembered = supervisor.memory.value
-        if remembered.revision is None:
-            supervisor.release(await supervisor.lease(asker))
-            remembered = supervisor.memory.value
-        return remembered.identity
+        remembered = self.supervisors[0].memory.value
+        return None if remembered.revision is None else remembered.identity
 
     def exchange(self, request: Request, *, expected: str | None = None) -> Exchange:
         """Open an exchange for one of the methods in ``mcpx.gateway.exchange.ROUTES``, or in pass-through for a

@@ -16,6 +16,7 @@ import trio
 from mcpx.errors import RemoteProtocolError
 from mcpx.host.changes import ChangeRelay
 from mcpx.host.conversation import Conversation, Slot
+from mcpx.host.flights import Flights
 from mcpx.spec.revisions import ASSUMED_ON_STREAMS
 from mcpx.transports.channel import Oversize
 from mcpx.wire.frames import INVALID_REQUEST, is_batch
@@ -87,6 +88,7 @@ class _Connection:
         self._relay = relay
         # Tasks that start in one go do so in any order; as each takes its request from here, requests keep theirs.
         self._admitted: deque[Slot] = deque()
+        self._flights = Flights(conversation, channel, limits, self._start, self._settle)
         self._unsent = 0  # refusals and batches on their way to a host that is slow to read
         self._reading = trio.CancelScope()
         self._draining = trio.CancelScope()
@@ -94,19 +96,21 @@ class _Connection:
         self._idle = trio.Event()  # set when, after the end has begun, nothing is owed any more
 
     async def run(self, stop: trio.Event | None) -> None:
-        async with trio.open_nursery() as around:
-            async with trio.open_nursery() as requests:
-                self._requests = requests
-                requests.start_soon(self._relay.run)
-                around.start_soon(self._read)
-                if stop is not None:
-                    around.start_soon(self._heed, stop)
-                await self._ending.wait()
-                with self._draining:
-                    await self._idle.wait()
-                self._reading.cancel()
-                requests.cancel_scope.cancel()
-            around.cancel_scope.cancel()
+        with self._flights:
+            async with trio.open_nursery() as around:
+                async with trio.open_nursery() as requests:
+                    self._requests = requests
+                    requests.start_soon(self._relay.run)
+                    requests.start_soon(self._flights.run)
+                    around.start_soon(self._read)
+                    if stop is not None:
+                        around.start_soon(self._heed, stop)
+                    await self._ending.wait()
+                    with self._draining:
+                        await self._idle.wait()
+                    self._reading.cancel()
+                    requests.cancel_scope.cancel()
+                around.cancel_scope.cancel()
 
     # -- the end
 
@@ -118,6 +122,7 @@ class _Connection:
         """Begin the end, or hasten one that has begun: no more requests are taken, and the time for answers runs."""
         self._draining.deadline = min(self._draining.deadline, trio.current_time() + self._drain())
         self._conversation.stop()
+        self._flights.land_all()
         self._ending.set()
         self._settle()
 
@@ -143,7 +148,8 @@ class _Connection:
         """Take what comes next; say whether more may. Nothing of it is held while the host is waited for again."""
         messages = await self._channel.receive()
         for message in messages:
-            await self._conversation.make_room()
+            if self._conversation.is_full:
+                await self._conversation.make_room()
             if isinstance(message, Oversize):
                 await self._take_oversize(message)
             elif is_batch(message):
@@ -151,8 +157,8 @@ class _Connection:
             else:
                 taken = self._conversation.take(message)
                 if isinstance(taken, Slot):
-                    self._admitted.append(taken)
-                    self._requests.start_soon(self._run)
+                    if self._admitted or not self._flights.begin(taken):
+                        self._start(taken)
                 elif taken is not None:
                     await self._refuse(taken.data)
         return bool(messages)
@@ -192,6 +198,11 @@ class _Connection:
             raise _Unreadable(error.message)
 
     # -- answering
+
+    def _start(self, slot: Slot) -> None:
+        """Give a request its task."""
+        self._admitted.append(slot)
+        self._requests.start_soon(self._run)
 
     async def _run(self) -> None:
         """Serve the next request: it ends with its answer, with its cancellation, or with the connection."""

@@ -30,8 +30,10 @@ from mcpx.host.inbound import Turn
 from mcpx.host.listen import LISTEN
 from mcpx.spec.asking import refusal
 from mcpx.spec.carry import CannotSay
+from mcpx.spec.codes import URL_ELICITATION_REQUIRED
 from mcpx.spec.methods import METHODS
 from mcpx.spec.revisions import BATCHING
+from mcpx.upstream.call import Reply
 from mcpx.wire.frames import INVALID_REQUEST, decode_frame, kind, members, split_batch
 from mcpx.wire.oversize import unreadable_frame
 from mcpx.wire.peer import Incoming
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
+    from mcpx.gateway.exchange import Exchange
     from mcpx.host.inbound import Inbound, Relay, Way
     from mcpx.host.service import Service
     from mcpx.upstream.call import Asker, Unasked
@@ -58,15 +61,32 @@ INITIALIZED = frozenset({"notifications/initialized", "initialized"})  # the sec
 
 
 class Slot:
-    """A request in flight: what it asks, and the scope that its cancellation cancels."""
+    """A request in flight: what it asks, and how it is cancelled."""
 
-    __slots__ = ("id", "inbound", "scope")
+    __slots__ = ("_scope", "answer", "begun", "cancelled", "id", "inbound")
 
     inbound: Inbound
 
     def __init__(self, id: Raw) -> None:
         self.id = id
-        self.scope = trio.CancelScope()
+        self._scope: trio.CancelScope | None = None
+        self.begun: Exchange | None = None  # which was sent before there was a task for it
+        self.answer: Answer | None = None  # which there was before it could be sent
+        self.cancelled: Callable[[], None] | None = None  # what its cancellation calls while there is no task for it
+
+    @property
+    def scope(self) -> trio.CancelScope:
+        """What its task is to run in: its cancellation cancels that."""
+        if self._scope is None:
+            self._scope = trio.CancelScope()
+        return self._scope
+
+    def cancel(self) -> None:
+        """Its host wants no answer any more."""
+        if self.cancelled is not None:
+            self.cancelled()
+        else:
+            self.scope.cancel()
 
 
 class Conversation:
@@ -162,6 +182,11 @@ class Conversation:
         self._ending.set()
 
     # -- in
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for one more request before a cancelled one has ended: see ``make_room``."""
+        return self._incoming.makes_room
 
     async def make_room(self) -> None:
         """Let cancelled requests end where they hold the last places, before what comes behind is refused for that.
@@ -273,7 +298,7 @@ class Conversation:
         slot = None if id is None else self._incoming.find(id)
         if slot is not None and slot.inbound.handshake is None:  # an initialize is never cancelled
             self._incoming.cancel(slot.id)
-            slot.scope.cancel()
+            slot.cancel()
 
     def _ask(self, unasked: Unasked) -> Callable[[], None] | None:
         """Ask the host what belongs to none of its requests; see ``mcpx.gateway.questions.Desk``.
@@ -308,16 +333,60 @@ class Conversation:
 
         What belongs to the request and comes before its answer is said on the ``way``.
         """
+        if slot.answer is not None:
+            return slot.answer
         request = slot.inbound
-        turn = Turn(slot.id, way, self._ending, self._relay, self._caller, self._desk)
+        turn = Turn(slot.id, way, self._ending, self._relay, self._caller, self._desk, slot.begun)
         failure: BaseException | None = None
         try:
             payload = await self._service.serve(request, turn)
             return answer.result(slot.id, payload, turn.epilogue)
-        except* Exception as group:  # the one place where a bug is caught: it ends its request and nothing else
+        except* Exception as group:  # a bug is caught at this edge: it ends its request and nothing else
             failure = group
         assert failure is not None
-        return answer.error(slot.id, failure, request.method, request.revision)
+        return self._failed(slot, failure)
+
+    def begin(self, slot: Slot, heed: Callable[[], None]) -> bool:
+        """Send a request to its upstream at once, where nothing has to be waited for; say whether it was sent.
+
+        From then until ``answer``, ``heed`` is called whenever ``look`` may find something.
+        """
+        exchange = self._service.open_exchange(slot.inbound, self._relay)
+        if exchange is None:
+            return False
+        slot.begun = exchange
+        try:
+            return exchange.begin_nowait(heed)
+        except McpxError:
+            return False  # which `answer` comes upon as well, and says
+        except Exception as error:  # see `answer`
+            exchange.close()
+            slot.answer = self._failed(slot, error)
+            return False
+
+    def look(self, slot: Slot) -> Answer | None:
+        """The answer to a request that was begun, if it is there; ``None`` where ``answer`` is to go on with it."""
+        request, exchange = slot.inbound, slot.begun
+        assert exchange is not None
+        try:
+            event = exchange.next_nowait()
+            if isinstance(event, Reply):
+                payload = self._service.say_nowait(request, event)
+                if payload is not None:
+                    return answer.result(slot.id, payload)
+            if event is not None:
+                exchange.unread(event)
+        except RpcError as error:
+            if error.code == URL_ELICITATION_REQUIRED:  # of which a question can be made
+                exchange.unread(error)
+                return None
+            return self._failed(slot, error)
+        except Exception as error:  # see `answer`
+            return self._failed(slot, error)
+        return None
+
+    def _failed(self, slot: Slot, failure: BaseException) -> Answer:
+        return answer.error(slot.id, failure, slot.inbound.method, slot.inbound.revision)
 
     def end(self, slot: Slot) -> bool:
         """A request has ended, however it did; say whether it is owed an answer: a cancelled one gets none."""
@@ -326,7 +395,7 @@ class Conversation:
 
     def farewell(self, slot: Slot) -> Answer:
         """The answer to a request that the end of the connection cut short: owed, since its host did not cancel it."""
-        return answer.error(slot.id, Refused("mcpx is stopping"), slot.inbound.method, slot.inbound.revision)
+        return self._failed(slot, Refused("mcpx is stopping"))
 
     def refusal(self, id: Raw | None, error: McpxError, method: str = "") -> Answer:
         """The error that answers what was not let in."""

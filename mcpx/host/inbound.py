@@ -10,6 +10,7 @@ from msgspec import Raw
 if TYPE_CHECKING:
     import trio
 
+    from mcpx.gateway.exchange import Exchange
     from mcpx.host.desk import Desk
     from mcpx.host.logs import HostLogs
     from mcpx.spec.lists import ChangeKind
@@ -100,4 +101,5 @@ class Turn(msgspec.Struct, eq=False):
     relay: Relay
     caller: str  # who makes the request, for whom alone a state is good that is given out with its answer
     desk: Desk | None = None  # where the host is asked; None where it cannot be
+    begun: Exchange | None = None  # of the request, where that was sent already
     epilogue: bytes | None = None  # a notification that follows the answer, where others share its way

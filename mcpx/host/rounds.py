@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mcpx.upstream.call import Event
 
 ELICIT = "elicitation/create"
+RETRY = ("requestState", "inputResponses")  # the params that make a request a retry
 _tickets = msgspec.json.Decoder(Ticket)
 _keys = msgspec.json.Decoder(list[str])
 
@@ -105,7 +106,8 @@ class _Rounds:
             takes_input_required=True,
         )
         with ExitStack() as entered:
-            exchange = entered.enter_context(self._gateway.exchange(asked, expected=expected))
+            exchange = self._turn.begun or self._gateway.exchange(asked, expected=expected)
+            entered.enter_context(exchange)
             questions = OpenQuestions(exchange, self._say, request.revision)
             ask_at = inf  # when what is asked goes out, with all else that is asked by then
             while True:

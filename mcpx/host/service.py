@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpx.errors import RemoteProtocolError, UpstreamError
-from mcpx.host.calls import call
+from mcpx.host.calls import call, open_exchange, say_reply
 from mcpx.host.identity import OWN_INFO, server_info
 from mcpx.host.listen import LISTEN, listen
 from mcpx.host.lists import LISTS, Renderer, list_items
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
+    from mcpx.gateway.exchange import Exchange
     from mcpx.gateway.gateway import Gateway
     from mcpx.host.conversation import Conversation
-    from mcpx.host.inbound import Inbound, Turn
+    from mcpx.host.inbound import Inbound, Relay, Turn
+    from mcpx.upstream.call import Reply
 
     Handler = Callable[["Service", Inbound, Turn], Awaitable[Raw]]
 
@@ -65,10 +67,27 @@ class Service:
             raise RemoteProtocolError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         return await handler(self, request, turn)
 
-    async def server_info(self, request: Inbound) -> Raw:
-        """Who answers, for the metadata of a modern result."""
+    def open_exchange(self, request: Inbound, relay: Relay) -> Exchange | None:
+        """The exchange of a request that upstreams answer, if nothing has to be done for it first; not sent yet."""
+        if _HANDLERS[request.revision].get(request.method) is not call:
+            return None
+        return open_exchange(self, request, relay)
+
+    def say_nowait(self, request: Inbound, reply: Reply) -> Raw | None:
+        """The result that ``serve`` makes of an upstream's, where nothing has to be waited for; else ``None``."""
+        info = self._known_info(request) if request.modern else None
+        return None if info is None and request.modern else say_reply(request, reply, info)
+
+    def _known_info(self, request: Inbound) -> Raw | None:
         if not self.gateway.passthrough:
             return OWN_INFO[request.revision]
+        identity = self.gateway.identity_nowait()
+        return None if identity is None else server_info(identity, request.revision)
+
+    async def server_info(self, request: Inbound) -> Raw:
+        """Who answers, for the metadata of a modern result."""
+        if (info := self._known_info(request)) is not None:
+            return info
         try:
             identity = await self.gateway.identity(request.asker)
         except UpstreamError:  # it has just answered, so its answer is not given up for want of its name

@@ -98,6 +98,19 @@ class Connection:
             raise
         return number
 
+    def issue_nowait(self, call: PendingCall, build: Callable[[int], bytes]) -> int | None:
+        """The same where nothing has to be waited for; ``None`` where something has, and nothing was sent."""
+        if self.closed.is_set() or not self._all_answered.is_set():
+            return None
+        number = self._outgoing.issue(call)
+        queued = False
+        try:
+            queued = self._channel.offer(build(number))
+        finally:
+            if not queued:
+                self._outgoing.abandon(number)
+        return number if queued else None
+
     def abandon(self, number: int, reason: str, *, tell: bool) -> None:
         """Await an answer no longer and, once, say so. A late answer is dropped silently."""
         if self._outgoing.abandon(number) and not self.closed.is_set():

@@ -46,6 +46,7 @@ class PendingCall:
         "_connection",
         "_done",
         "_events",
+        "_heed",
         "_late",
         "_wake",
         "answered",
@@ -72,6 +73,7 @@ class PendingCall:
         self._late = late
         self._events: deque[Event | Raw | Exception] = deque()
         self._wake: trio.Event | None = None
+        self._heed: Callable[[], None] | None = None
         self._done = False
         self.asker = asker
         self.clock = clock
@@ -85,6 +87,11 @@ class PendingCall:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave it: a request that has not ended is cancelled upstream."""
+        self._heed = None
         if self.id is not None and not self._done:
             self._done = True
             self._connection.abandon(self.id, "The request was cancelled", tell=self._cancellable)
@@ -95,6 +102,19 @@ class PendingCall:
         """
         self.id = await self._connection.issue(self, self._build)
         self.clock.start()
+
+    def send_nowait(self, heed: Callable[[], None]) -> bool:
+        """Send the request at once where nothing has to be waited for; say whether it was sent.
+
+        From then until the first ``next_raw``, ``heed`` is called for whatever comes, by the reader: it must not block.
+        Nobody measures the limits meanwhile.
+        """
+        if not self._events:
+            self.id = self._connection.issue_nowait(self, self._build)
+            if self.id is not None:
+                self._heed = heed
+                self.clock.start()
+        return self.id is not None
 
     def put(self, event: Event) -> None:
         """Take an event from the reader; never blocks."""
@@ -120,6 +140,8 @@ class PendingCall:
         if self._wake is not None:
             self._wake.set()
             self._wake = None
+        elif self._heed is not None:
+            self._heed()
 
     async def next_raw(self) -> Event | Raw:
         """The next event, or the result as raw JSON. Sends the request on first use, but not while a question is open
@@ -128,6 +150,7 @@ class PendingCall:
         Raises what ended the call (``RpcError``, ``UpstreamGone``), or ``UpstreamTimeout`` after it was cancelled
         upstream, or where the server reads so little that it could not even be queued in time.
         """
+        self._heed = None
         clock = self.clock
         while not self._has_news:
             with trio.move_on_at(clock.expiry):

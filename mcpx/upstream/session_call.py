@@ -26,7 +26,7 @@ from mcpx.upstream.roots import ROOTS, answer_rest, answer_some
 from mcpx.wire import frames
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
     from mcpx.upstream.call import Event, Request
@@ -119,12 +119,25 @@ class SessionCall:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._pending.__exit__(kind, value, traceback)
+        self.close()
+
+    def close(self) -> None:
+        """Leave it: a request that has not ended is cancelled upstream."""
+        self._pending.close()
         if self._session.questions is not None:
             self._session.questions.leave(self._pending)
         self._round = None
 
     # -- the call
+
+    def begin_nowait(self, heed: Callable[[], None]) -> bool:
+        """Send the request before the first ``next``; see ``mcpx.gateway.exchange.Exchange``."""
+        session = self._session
+        if session.logs.is_behind(self._request.asker):
+            return False
+        if session.questions is not None:
+            session.questions.adopt(self._pending)
+        return self._pending.send_nowait(heed)
 
     async def next(self) -> Event:
         """The next event; see ``mcpx.upstream.call.Call``."""

@@ -69,10 +69,13 @@ class FakeCall:
         self.answered = trio.Event()
         self._events: deque[Event | BaseException] = deque()
         self._wake = trio.Event()
+        self._heed: Callable[[], None] | None = None
 
     def put(self, *events: Event | BaseException) -> None:
         self._events.extend(events)
         self._wake.set()
+        if self._heed is not None and events:
+            self._heed()
 
     def reply(self, payload: Raw = TEXT, revision: str = LATEST_MODERN) -> None:
         self.put(Reply(payload, revision, "one"))
@@ -84,10 +87,25 @@ class FakeCall:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._heed = None
         if self.state == "open":
             self.state = "cancelled"
 
+    def begin_nowait(self, heed: Callable[[], None]) -> bool:
+        if self._events:
+            return False
+        self.state = "open"
+        self._heed = heed
+        return True
+
+    def unread(self, event: Event | RpcError) -> None:
+        self._events.appendleft(event)
+
     async def next(self) -> Event:
+        self._heed = None
         while not self._events:
             self._wake = trio.Event()
             await self._wake.wait()
@@ -152,6 +170,7 @@ class FakeGateway:
         self.said = Identity(None, CAPABILITIES, "Be kind.")
         self.identity_error: Exception | None = None
         self.script = script
+        self.begins = True  # whether its calls can be sent without being waited for
         self.calls: list[FakeCall] = []
         self.expected: list[str | None] = []  # the servers that these must be for
         self.sealer = Sealer(b"a key of the test")
@@ -164,6 +183,9 @@ class FakeGateway:
         self.levels: dict[str, str] = {}  # that hosts have set, by host
         self.settling = trio.Event()  # until then no server has agreed to anything
         self.settling.set()
+
+    def identity_nowait(self) -> Identity | None:
+        return self.said if self.identity_error is None else None
 
     async def identity(self, asker: Asker) -> Identity:
         if self.identity_error is not None:
@@ -178,6 +200,8 @@ class FakeGateway:
 
     def exchange(self, request: Request, *, expected: str | None = None) -> FakeCall:
         call = FakeCall(request)
+        if not self.begins:
+            call.begin_nowait = lambda heed: False
         self.expected.append(expected)
         call.put(*self.script)
         self.calls.append(call)

@@ -26,13 +26,14 @@ steps = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(steps)
-def test_each_request_is_answered_once_and_a_cancelled_one_never(steps: list[tuple[str, Any]]) -> None:
-    trio.run(play, steps)
+@given(steps, st.booleans())
+def test_each_request_is_answered_once_and_a_cancelled_one_never(steps: list[tuple[str, Any]], begins: bool) -> None:
+    trio.run(play, steps, begins)
 
 
-async def play(steps: list[tuple[str, Any]]) -> None:
+async def play(steps: list[tuple[str, Any]], begins: bool) -> None:
     gateway = FakeGateway(max_in_flight=LIMIT)
+    gateway.begins = begins
     in_flight: dict[Any, FakeCall] = {}
     expected: list[tuple[Any, int | None]] = []  # id and error code of every answer
     async with open_talk(gateway) as talk:

@@ -1,0 +1,113 @@
+"""Calls that are under way without a task of their own.
+
+Most calls are quick, and nothing happens in their course: they are sent as they come, and their answers are passed on
+by whoever reads them. Whatever takes longer, or needs something to be waited for, *lands*: it becomes a task, which
+goes on with the same exchange.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from mcpx.host.conversation import Conversation, Slot
+    from mcpx.settings import Limits
+    from mcpx.transports.channel import Channel
+
+MAX_FLIGHT = 0.1  # seconds before a call lands: its limits in time are measured by its task
+
+
+class Flights:
+    """The flights of one connection. A context manager: what is under way at its end is cut short, and told so.
+
+    ``land`` gives a request its task; ``settle`` is called when one has ended without.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        channel: Channel,
+        limits: Limits,
+        land: Callable[[Slot], None],
+        settle: Callable[[], None],
+    ) -> None:
+        self._conversation = conversation
+        self._channel = channel
+        self._land = land
+        self._settle = settle
+        self._begins = min(limits.call_timeout, limits.call_timeout_total) > MAX_FLIGHT
+        self._aloft: OrderedDict[Slot, float] = OrderedDict()  # when each is to land; the first one first
+        self._some = trio.Event()  # set while there are any, unless `run` is awake anyway
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for slot in list(self._aloft):
+            if self._end(slot):
+                self._channel.send_nowait(self._conversation.farewell(slot).data)
+
+    def begin(self, slot: Slot) -> bool:
+        """Send a request at once, if it needs no task so far; say whether it is under way."""
+        if not self._begins or not self._conversation.begin(slot, partial(self._heed, slot)):
+            return False
+        slot.cancelled = partial(self._cancel, slot)
+        self._aloft[slot] = trio.current_time() + MAX_FLIGHT
+        self._some.set()
+        return True
+
+    async def run(self) -> None:
+        """Land what takes too long, until cancelled."""
+        while True:
+            await self._some.wait()
+            if self._aloft:
+                await trio.sleep_until(next(iter(self._aloft.values())))
+            now = trio.current_time()
+            while self._aloft and next(iter(self._aloft.values())) <= now:
+                self._come_down(next(iter(self._aloft)))
+            if not self._aloft:
+                self._some = trio.Event()
+
+    def land_all(self) -> None:
+        """The end begins: what is under way gets tasks, which can be waited for and cut short."""
+        for slot in list(self._aloft):
+            self._come_down(slot)
+
+    def _heed(self, slot: Slot) -> None:
+        """Something has come for a request, or will not come."""
+        answer = self._conversation.look(slot)
+        if answer is None:
+            self._come_down(slot)
+        elif self._channel.offer(answer.data):
+            self._end(slot)
+        else:  # the host is slow to read
+            assert slot.begun is not None
+            slot.begun.close()
+            slot.answer = answer
+            self._come_down(slot)
+
+    def _come_down(self, slot: Slot) -> None:
+        del self._aloft[slot]
+        slot.cancelled = None
+        self._land(slot)
+
+    def _cancel(self, slot: Slot) -> None:
+        self._end(slot)
+
+    def _end(self, slot: Slot) -> bool:
+        """A request is over; say whether it is owed an answer."""
+        del self._aloft[slot]
+        assert slot.begun is not None
+        slot.begun.close()
+        owed = self._conversation.end(slot)
+        self._settle()
+        return owed
