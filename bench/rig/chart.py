@@ -41,6 +41,7 @@ def bars(title: str, unit: str, groups: Mapping[str, Mapping[str, float]], *, lo
     can be seen is order, not proportion.
     """
     values = [value for group in groups.values() for value in group.values()]
+    compared = any(OURS in group for group in groups.values())
     left = MARGIN + max(NAMES, max(LETTER * len(name) for group in groups.values() for name in group))
     along = _Scale(min(values) / 2 if log else 0.0, max(values), left, WIDTH - FIGURES, log)
     parts: list[str] = []
@@ -51,7 +52,7 @@ def bars(title: str, unit: str, groups: Mapping[str, Mapping[str, float]], *, lo
         for name, value in entries.items():
             right = along(value)
             parts.append(_text(left - 8, y + BAR - 3, name, anchor="end"))
-            colour = OWN_COLOUR if name == OURS else OTHERS
+            colour = OTHERS if compared and name != OURS else OWN_COLOUR
             told = escape(f"{group}, {name}: {number(value)} {unit}")
             parts.append(
                 f'<rect x="{left}" y="{y}" width="{max(right - left, 1):.1f}" height="{BAR}" rx="2" fill="{colour}">'
