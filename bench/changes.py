@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 from rig import chart
 from rig.machine import machine, versions
-from rig.process import forget_peak, heed_sigterm, peak, resident
+from rig.process import forget_peak, interruptible, peak, resident
 from rig.report import Report, add_outputs, figure, table, write_outputs
 from rig.rounds import Series, turns
 from rig.served import Host, Mcpx, Stream, serving
@@ -147,11 +147,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how many storms of each era (3)")
     add_outputs(parser)
     options = parser.parse_args()
-    heed_sigterm()
     settings = {"count": options.count, "rounds": options.rounds}
     report = Report("changes", machine(), versions("mcpx", "trio"), settings)
     print(report.heading())
-    found = columns(trio.run(measure, options.count, options.rounds))
+    with interruptible():
+        found = columns(trio.run(measure, options.count, options.rounds))
     for era, quantities in found.items():
         for name, series in quantities.items():
             report.add(COLUMNS[name], series, era=era, quantity=name)

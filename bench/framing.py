@@ -21,7 +21,7 @@ from rig.contenders.plain import standard_library
 from rig.contenders.remote import ContenderFailed
 from rig.contenders.roster import FLOOR, OURS, ROSTER, open_contenders
 from rig.machine import machine
-from rig.process import heed_sigterm
+from rig.process import interruptible
 from rig.report import Report, add_outputs, figure, number, table, write_outputs
 from rig.rounds import Series, interleave
 from rig.samples import Sample, samples
@@ -190,13 +190,11 @@ def main() -> None:
         "--without", action="append", default=[], choices=others, metavar="NAME", help=f"leave out: {', '.join(others)}"
     )
     add_outputs(parser)
-    heed_sigterm()
-    try:
-        run(parser.parse_args())
-    except (NotInstalled, ContenderFailed, Disagreement) as problem:
-        sys.exit(str(problem))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    with interruptible():
+        try:
+            run(parser.parse_args())
+        except (NotInstalled, ContenderFailed, Disagreement) as problem:
+            sys.exit(str(problem))
 
 
 if TYPE_CHECKING:

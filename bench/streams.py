@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 from rig import chart
 from rig.machine import machine, versions
-from rig.process import cpu, heed_sigterm, peak, resident
+from rig.process import cpu, interruptible, peak, resident
 from rig.report import Report, add_outputs, figure, table, write_outputs
 from rig.rounds import Series
 from rig.served import Host, Mcpx, Stream, serving
@@ -134,7 +134,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="how many changes (5)")
     add_outputs(parser)
     options = parser.parse_args()
-    heed_sigterm()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # mcpx inherits it
     number = options.streams if most == resource.RLIM_INFINITY else min(options.streams, most - SPARE)
@@ -145,7 +144,8 @@ def main() -> None:
     print(report.heading())
     print(f"{number} listen streams, each on a connection and of a host of its own; the hosts share the machine")
     found = Figures(report)
-    trio.run(measure, number, options.rounds, found)
+    with interruptible():
+        trio.run(measure, number, options.rounds, found)
     print(table(["quantity", "median", "unit"], found.rows))
     write_outputs(options, report, picture(report, number))
 

@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,7 +93,22 @@ def heed_sigterm() -> None:
     def interrupt(_number: int, _frame: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, interrupt)
+
+
+@contextmanager
+def interruptible() -> Generator[None]:
+    """A whole benchmark, that Ctrl-C or SIGTERM ends without a traceback, under Trio as well, once all is tidied up."""
+    heed_sigterm()
+    interrupted = False
+    try:
+        yield
+    except* KeyboardInterrupt:
+        interrupted = True
+    if interrupted:
+        sys.exit(130)
 
 
 def cpu(pid: int, *, tree: bool = False) -> float:
