@@ -84,6 +84,8 @@ class Flights:
 
     def _heed(self, slot: Slot) -> None:
         """Something has come for a request, or will not come."""
+        if slot not in self._aloft:
+            return  # it has landed, and its task, which has not run yet, will see
         answer = self._conversation.look(slot)
         if answer is None:
             self._come_down(slot)
