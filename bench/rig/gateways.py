@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Transport = Literal["stdio", "http"]
 RELAYS = Path(__file__).resolve().parent / "relays"
+OURS, NO_GATEWAY = "mcpx", "none"
+LIMITS = ("byte relay", "bare Trio relay")  # the second has to do what every gateway must
 SERVER = "bench"  # the upstream's name in mcpx's configuration
 
 
@@ -61,6 +63,10 @@ class Cell(NamedTuple):
     way: Way
     eras: Eras
 
+    def __str__(self) -> str:
+        crossed = ", crossed" if self.eras.crossed else ""
+        return f"{self.way.host} → {self.way.upstream}, {self.eras.host} host, {self.eras.upstream} upstream{crossed}"
+
 
 @dataclass(frozen=True)
 class Place:
@@ -82,8 +88,12 @@ class Gateway(ABC):
     name: str
     prefix = ""  # before the upstream's names of tools
 
+    def install(self) -> None:  # noqa: B027  # what is there need not be
+        """Make sure that it is there, before anything is measured."""
+
     @abstractmethod
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """Its version, or those of what it is made of; empty where nothing has one."""
 
     @abstractmethod
     def refusal(self, cell: Cell) -> str:
@@ -97,7 +107,7 @@ class Gateway(ABC):
 class Mcpx(Gateway):
     """As people have it: a configuration with a server in it, whose tools get its name for a prefix."""
 
-    name = "mcpx"
+    name = OURS
     prefix = f"{SERVER}__"
 
     def version(self) -> str:
@@ -126,7 +136,7 @@ class _Plain(Gateway):
 class NoGateway(_Plain):
     """The host and the upstream alone: the difference to it is what a gateway adds."""
 
-    name = "none"
+    name = NO_GATEWAY
 
     def version(self) -> str:
         return ""
@@ -142,7 +152,7 @@ class NoGateway(_Plain):
 class ByteRelay(_Plain):
     """Copies bytes, in two threads."""
 
-    name = "byte relay"
+    name = LIMITS[0]
 
     def version(self) -> str:
         return ""
@@ -160,7 +170,7 @@ class ByteRelay(_Plain):
 class TrioRelay(_Plain):
     """Decodes envelopes, renumbers ids and encodes, on Trio; HTTP by h11."""
 
-    name = "bare Trio relay"
+    name = LIMITS[1]
 
     def version(self) -> str:
         return ", ".join(f"{name} {version}" for name, version in versions("trio", "h11").items())

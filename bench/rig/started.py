@@ -29,7 +29,7 @@ PATIENCE = (
 )
 START_PATIENCE = 20.0  # seconds until it listens
 LOOK = 0.002  # seconds between two looks whether it listens
-SHOWN = 3  # lines of what it wrote to stderr
+SHOWN = 2  # lines of what it wrote to stderr
 
 
 class FailedError(Exception):
@@ -92,7 +92,7 @@ def started(gateway: Gateway, cell: Cell) -> Generator[Started]:
                 yield stack.enter_context(_by_pipes(command, host, upstream, errors))
             else:
                 yield stack.enter_context(_by_http(command, host, upstream, errors, place.port))
-        except (WrongAnswerError, OSError) as error:  # as of a pipe or connection that it closed
+        except (FailedError, WrongAnswerError, OSError) as error:  # as of a pipe or connection that it closed
             raise FailedError(f"{error}{_last_words(errors)}") from error
 
 
@@ -164,6 +164,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def _last_words(errors: Path) -> str:
-    said = errors.read_text(errors="replace").split("\n") if errors.exists() else []
-    words = [line.strip() for line in said if line.strip()]
+    """The end of what it wrote, without lines that hold no words."""
+    said = errors.read_text(errors="replace").splitlines() if errors.exists() else []
+    words = [line.strip(" \t|+-") for line in said if any(map(str.isalpha, line))]
     return "".join(f"; {line}" for line in words[-SHOWN:])

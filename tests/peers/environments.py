@@ -1,9 +1,8 @@
-"""The folders that the real peers are installed in: two virtual environments and one of Node packages.
+"""The folders that real peers are installed in: virtual environments and folders of Node packages.
 
-They are made when first asked for, under ``.peers/`` at the root of the repository, from the pins beside this file, and
-kept there under a hash of those pins: changed pins make a new folder, and the old one goes. Processes that ask at the
-same time wait for the one that installs. Nothing is needed but this Python with the ``test`` extra, which
-brings node and npm.
+They are made when first asked for, under ``.peers/`` at the root of the repository, from pins (those of the tests are
+beside this file), and kept there under a hash of those pins: changed pins make a new folder, and the old one goes.
+Processes that ask at the same time wait for the one that installs. Nothing is needed but this Python with the ``test``
 """
 
 from __future__ import annotations
@@ -58,17 +57,20 @@ def install() -> Peers:
     Raises ``subprocess.CalledProcessError`` or ``subprocess.TimeoutExpired`` when an installation fails; its output is
     in the exception's notes.
     """
-    python_1 = _environment("py-sdk-1", [HERE / "py-sdk-1.txt"], _install_python)
-    python_2 = _environment("py-sdk-2", [HERE / "py-sdk-2.txt"], _install_python)
     modules = node_modules("npm", HERE)
     return Peers(
-        python_1=python_1 / "bin" / "python",
-        python_2=python_2 / "bin" / "python",
+        python_1=python("py-sdk-1", HERE / "py-sdk-1.txt"),
+        python_2=python("py-sdk-2", HERE / "py-sdk-2.txt"),
         modules=modules,
         node=node(),
         node_launcher=SCRIPTS / "node",
         opencode=_opencode(modules),
     )
+
+
+def python(name: str, pins: Path) -> Path:
+    """The interpreter of a virtual environment with the packages in the file ``pins``; raises as ``install``."""
+    return _environment(name, [pins], _install_python) / "bin" / "python"
 
 
 def node_modules(name: str, pins: Path) -> Path:

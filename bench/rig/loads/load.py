@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rig.loads.words import Host
 
 PREPARED = 20_000  # calls a second that are made ready for one at a time; nobody answers more
-LEAST_CALLS = 4  # windows of calls, however few the time would hold
+TRIAL = 0.1  # of the time of a measurement is tried first, to know how many calls it will hold
+GROWTH = 4  # of the number of calls, from one trial to the next
 LEAST_LARGE = 3
 NO_METERS: Mapping[str, Callable[[], float]] = {}
 
@@ -126,8 +127,10 @@ class Load(ABC):
         A meter is read before and after, as the processor time of the gateway.
         """
         self.ready(in_flight)
-        trial = self._flow(self._batch(LEAST_CALLS * in_flight, tool), in_flight, NO_METERS)
-        count = max(LEAST_CALLS * in_flight, int(trial.rate * seconds))
+        count = in_flight
+        while (trial := self._flow(self._batch(count, tool), in_flight, NO_METERS)).seconds < TRIAL * seconds:
+            count *= GROWTH
+        count = max(in_flight, int(trial.rate * seconds))
         return self._flow(self._batch(count, tool), in_flight, meters)
 
     def large(self, seconds: float) -> list[float]:

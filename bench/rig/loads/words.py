@@ -119,4 +119,4 @@ def _encoded(frame: Message) -> bytes:
 
 
 def _shown(answer: bytes) -> str:
-    return answer[:300].decode(errors="replace")
+    return answer[:300].decode(errors="replace").strip()
