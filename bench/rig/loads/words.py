@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Era = Literal["legacy", "modern"]
 REVISIONS: dict[Era, str] = {"legacy": "2025-11-25", "modern": "2026-07-28"}
 FIRST = 1_000_000  # ids begin here, so that they and with them all calls are of one length
+CALL_SIZE = 200  # bytes of a call of ``echo``, without an envelope
 INFO = {"name": "bench", "version": "1"}
 _META = "io.modelcontextprotocol/"
 _FILL = "the quick brown fox jumps over the lazy dog, "
@@ -30,13 +31,13 @@ class Host:
         self.era: Era = era
         self.revision = REVISIONS[era]
         self.prefix = prefix
+        self._image = ""
+        self._fill = ""
         self._envelope: Message = {}
+        self._fill = (_FILL * 4)[: CALL_SIZE - len(self.echo(FIRST))]
         if era == "modern":
             said = {"protocolVersion": self.revision, "clientInfo": INFO, "clientCapabilities": {}}
             self._envelope = {"_meta": {_META + key: value for key, value in said.items()}}
-        filled = self._echo(FIRST, _FILL)
-        self._fill = (_FILL * 4)[: max(0, 200 - len(filled) + len(_FILL))] if era == "legacy" else _FILL
-        self._image = ""
 
     def opening(self) -> list[bytes]:
         """The handshake, where the era has one: a request, then a notification."""
@@ -52,14 +53,11 @@ class Host:
         return self._request(id, "tools/list", {})
 
     def echo(self, id: int, tool: str = "echo") -> bytes:
-        """A call of 200 bytes, or in the modern era of what its envelope adds to that, whose text tells its id."""
-        return self._echo(id, self._fill, tool)
+        """A call of 200 bytes, and in the modern era those of its envelope, whose text tells its id."""
+        return self._request(id, "tools/call", {"name": self.prefix + tool, "arguments": {"text": f"{self._fill}{id}"}})
 
     def large(self, id: int) -> bytes:
         return self._request(id, "tools/call", {"name": f"{self.prefix}large", "arguments": {}})
-
-    def _echo(self, id: int, fill: str, tool: str = "echo") -> bytes:
-        return self._request(id, "tools/call", {"name": f"{self.prefix}{tool}", "arguments": {"text": f"{fill}{id}"}})
 
     def _request(self, id: int, method: str, params: Message) -> bytes:
         return _encoded({"jsonrpc": "2.0", "id": id, "method": method, "params": {**params, **self._envelope}})
