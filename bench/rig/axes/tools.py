@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 IN_FLIGHT = 64
 FIRST_LIST = Quantity("first list ms", "ms")
 NEXT_LIST = Quantity("next list ms", "ms")
-PER_TOOL = Quantity("µs a tool", "µs")
+PER_TOOL = Quantity("µs a tool", "µs", held=True)
 WITHOUT = Quantity("without ms", "ms")
 
 
