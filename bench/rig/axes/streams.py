@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -10,15 +11,18 @@ import trio
 
 from rig.account import account
 from rig.axes.axis import ALONE, ALONE_CPU, RESIDENT, Axis, Quantity
+from rig.ours import by_http, entry
 from rig.process import resident
-from rig.served import Host, serving
+from rig.served import REVISIONS, Host, Mcpx
+from rig.started import FailedError
+from rig.upstreams import FOLDER
 
 if TYPE_CHECKING:
     from rig.axes.axis import Measured
     from rig.loads import Era
 
 AT_ONCE = 50  # streams that are being opened
-LIMIT = 60.0  # seconds for opening all
+LIMIT = 60.0  # seconds for all that is done at one point
 SPARE = 64
 OPENING = Quantity("opening ms", "ms", held=True)
 
@@ -31,17 +35,27 @@ class _Streams(Axis):
     host: Era
 
     def measure(self, point: int, seconds: float) -> Measured:
-        return trio.run(self._measure, point, seconds)
-
-    async def _measure(self, point: int, seconds: float) -> Measured:
+        noisy = entry([sys.executable, str(FOLDER / "noisy.py"), self.host, REVISIONS[self.host]])
         limits = {"maxConnections": 2 * point + SPARE, "maxSessions": point + SPARE}
-        async with serving(self.host, **limits) as mcpx, trio.open_nursery() as nursery:
+        failure = ""
+        with by_http({"noisy": noisy}, limits) as mcpx:
+            try:
+                return trio.run(self._measure, Mcpx(*mcpx), point, seconds)
+            except* (trio.BrokenResourceError, trio.TooSlowError, OSError) as group:
+                failure = "; ".join(repr(error) for error in leaves(group))
+            raise FailedError(failure)
+
+    async def _measure(self, mcpx: Mcpx, point: int, seconds: float) -> Measured:
+        with trio.fail_after(LIMIT):
+            return await self._all(mcpx, point, seconds)
+
+    async def _all(self, mcpx: Mcpx, point: int, seconds: float) -> Measured:
+        async with trio.open_nursery() as nursery:
             caller = Host(mcpx, self.host)
             await caller.enter()
             await caller.ask("tools/list")
             begun = time.perf_counter()
-            with trio.fail_after(LIMIT):
-                await _open([Host(mcpx, self.host) for _ in range(point)], nursery)
+            await _open([Host(mcpx, self.host) for _ in range(point)], nursery)
             opening = time.perf_counter() - begun
             memory = resident(mcpx.pid)
             before = account(mcpx.pid)
@@ -70,6 +84,15 @@ class GetStreams(_Streams):
     name = "gets"
     title = "GET streams, legacy, with a session each: one host makes calls meanwhile, each on a new connection"
     host = "legacy"
+
+
+def leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:
+    """All that is in a group, which may hold groups."""
+    return [
+        leaf
+        for error in group.exceptions
+        for leaf in (leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    ]
 
 
 async def _open(hosts: list[Host], nursery: trio.Nursery) -> None:
