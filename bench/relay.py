@@ -7,6 +7,8 @@ measured and how to read it.
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 
 from rig.gateways import ERAS, WAYS, ByteRelay, Cell, Gateway, Mcpx, NoGateway, TrioRelay
 from rig.loads import WrongAnswerError
@@ -76,17 +78,23 @@ def options() -> argparse.Namespace:
 def run(asked: argparse.Namespace) -> None:
     gateways = [make() for make in GATEWAYS if make.name in asked.gateways]
     for gateway in gateways:
-        gateway.install()
+        try:
+            gateway.install()
+        except (ModuleNotFoundError, subprocess.SubprocessError) as error:
+            notes: list[str] = getattr(error, "__notes__", [])
+            sys.exit("\n".join([f"{gateway.name} cannot be installed, --gateways can leave it out: {error}", *notes]))
     versions = {gateway.name: version for gateway in gateways if (version := gateway.version())}
     report = Report("relay", machine(), versions, vars(asked))
     print(report.heading(), flush=True)
-    rows = [
-        Row(gateway, Cell(way, eras)) for way in WAYS if str(way) in asked.ways for eras in ERAS for gateway in gateways
-    ]
+    cells = [Cell(way, eras) for way in WAYS if str(way) in asked.ways for eras in ERAS]
+    rows = [Row(gateway, cell) for cell in cells for gateway in gateways]
     for row in rows:
         if refusal := row.gateway.refusal(row.cell):
             row.fail(refusal)
-    for row in turns(rows, asked.rounds):
+    tried = [row for row in rows if not row.failures]
+    for number, row in enumerate(turns(tried, asked.rounds), start=1):
+        if sys.stderr.isatty():  # whoever waits wants to know for how long
+            print(f"\r{number} of {len(tried) * asked.rounds}", end=" ", file=sys.stderr, flush=True)
         if not row.hopeless:
             measure(row, asked.seconds)
     found = Rows(rows)
