@@ -65,7 +65,7 @@ WORLD = {
     "ssl", "subprocess", "threading", "time", "trio", "uuid",
 }  # fmt: skip
 
-HTTPX_HOME = "mcpx.transports.http_client"
+HTTPX_HOME = "mcpx.transports.http_proxied"
 
 
 class Import(NamedTuple):

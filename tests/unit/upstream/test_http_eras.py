@@ -126,7 +126,8 @@ async def test_one_that_is_silent_is_sent_initialize_after_a_while(monkeypatch: 
     limits = Limits(probe_delay=0.01)
     async with serving(legacy(server__discover=silent)) as up, session_at(up.url, limits) as session:
         assert session.revision == LATEST_LEGACY
-        assert up.of("initialize")[0].at - up.of("server/discover")[0].at >= 0.2
+        # Counted from when it was sent; its arrival took a connection as well.
+        assert up.of("initialize")[0].at - up.of("server/discover")[0].at >= 0.15
         await session.ask("tools/list", {}, ASKER)
 
 
