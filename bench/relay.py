@@ -66,12 +66,12 @@ def options() -> argparse.Namespace:
         "--gateways", nargs="+", choices=gateways, default=gateways, metavar="NAME", help=", ".join(gateways)
     )
     parser.add_argument("--rounds", type=int, help="how often each gateway is started and measured (5)")
-    parser.add_argument("--seconds", type=float, help="for each measurement of a round (0.5)")
+    parser.add_argument("--seconds", type=float, help="for each measurement of a round (0.4)")
     parser.add_argument("--quick", action="store_true", help="one round of 0.2 seconds each, for a first look")
     add_outputs(parser)
     found = parser.parse_args()
     found.rounds = found.rounds or (1 if found.quick else 5)
-    found.seconds = found.seconds or (0.2 if found.quick else 0.5)
+    found.seconds = found.seconds or (0.2 if found.quick else 0.4)
     return found
 
 
