@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from functools import lru_cache
 from http import HTTPStatus
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,7 +30,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 _BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})  # RFC 9110 section 6.4.1
 _OURS = frozenset({"connection", "content-length", "transfer-encoding"})
-_NO_HEADERS: Mapping[str, str] = {}
+NO_HEADERS: Mapping[str, str] = {}
 
 
 class Answer(NamedTuple):
@@ -35,7 +38,7 @@ class Answer(NamedTuple):
 
     status: int
     body: bytes = b""
-    headers: Mapping[str, str] = _NO_HEADERS
+    headers: Mapping[str, str] = NO_HEADERS
 
 
 def render_head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
@@ -43,17 +46,27 @@ def render_head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
 
     Raises ``LocalProtocolError`` for what cannot be said in a header.
     """
+    return _render_start(status, *headers.items()) + f"{framing}\r\n".encode("latin-1")
+
+
+@lru_cache(maxsize=128)  # nearly every answer has one of a few
+def _render_start(status: int, *headers: tuple[str, str]) -> bytes:
     line = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"
-    fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    fields = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if fields.count("\n") != len(headers) or fields.count("\r") != len(headers) or "\0" in fields:
         raise LocalProtocolError("a header of an answer holds a line break or NUL")
-    for name in headers:
+    for name, _ in headers:
         if name.lower() in _OURS:
             raise LocalProtocolError(f"the server itself says {name}")
     try:
-        return f"{line}{fields}{framing}\r\n".encode("latin-1")
+        return f"{line}{fields}".encode("latin-1")
     except UnicodeEncodeError:
         raise LocalProtocolError("a header of an answer holds a character that HTTP has no form for") from None
+
+
+def direct_socket(stream: trio.abc.Stream) -> trio.socket.SocketType | None:
+    """The socket of a stream that is nothing else, to be used without a task; ``None`` where there is none."""
+    return stream.socket if isinstance(stream, trio.SocketStream) and sys.platform != "win32" else None
 
 
 class Outgoing:
@@ -63,6 +76,7 @@ class Outgoing:
         self._stream = stream
         self._scope = scope  # of the connection, which a client that does not read has no use for
         self._write_time = write_time
+        self._socket = direct_socket(stream)
         self._turn = trio.Lock()
         self.broken = False  # nothing can be written any more
         self.lost = False  # and that because the client has gone
@@ -71,6 +85,18 @@ class Outgoing:
     def watch(self, hang_up: Callable[[], None] | None) -> None:
         """Have it called when a write finds that the client has gone, which reading may not see yet."""
         self._hang_up = hang_up
+
+    def write_nowait(self, data: bytes) -> bytes:
+        """Write what can be written at once; the rest of it, which is to be written before anything else.
+
+        That is all of it where the client has gone: writing it tells.
+        """
+        if self._socket is None or self.broken or self._turn.locked():
+            return data
+        try:
+            return data[os.write(self._socket.fileno(), data) :]
+        except OSError:
+            return data
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
         """Write all of it. Raises ``trio.BrokenResourceError`` when the client has gone.
@@ -136,21 +162,14 @@ class HttpResponse:
         self._stop = stop  # from then on an answer is the last one on its connection
         self._close = close  # this one is in any case
         self._streaming = False
-        self.common_headers = _NO_HEADERS  # said with the answer, whatever it is
+        self.common_headers = NO_HEADERS  # said with the answer, whatever it is
         self.started = False
         self.persistent = False  # the connection can be used for another request
         self.upgraded = False
 
-    async def send(self, status: int, body: bytes = b"", headers: Mapping[str, str] = _NO_HEADERS) -> None:
+    async def send(self, status: int, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> None:
         """Send a whole answer. Raises ``trio.BrokenResourceError`` when the client has gone."""
-        if status in _BODILESS:
-            if body:
-                raise LocalProtocolError(f"an answer with status {status} has no body")
-            framing = ""
-        else:
-            framing = f"Content-Length: {len(body)}\r\n"
-        self._begin(status)
-        head = self._render(status, headers, framing)
+        head = self._begin_whole(status, body, headers)
         if not body or self._head.request.method == "HEAD":
             await self._outgoing.write(head)
         elif len(body) <= PIECE:
@@ -159,7 +178,12 @@ class HttpResponse:
             await self._outgoing.write(head)
             await self._outgoing.write(body)
 
-    async def open_stream(self, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+    def send_nowait(self, status: int, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> bytes:
+        """The same as far as it goes at once; the rest of the answer, as ``Outgoing.write_nowait`` has it."""
+        head = self._begin_whole(status, body, headers)
+        return self._outgoing.write_nowait(head if self._head.request.method == "HEAD" else head + body)
+
+    async def open_stream(self, status: int = 200, headers: Mapping[str, str] = NO_HEADERS) -> None:
         """Send the head of an answer whose body follows by ``write``, and ends when the handler returns.
 
         Raises ``trio.BrokenResourceError`` when the client has gone.
@@ -205,6 +229,17 @@ class HttpResponse:
         if status < HTTPStatus.OK and status != HTTPStatus.SWITCHING_PROTOCOLS:
             raise LocalProtocolError(f"{status} is no status of a final answer")
         self.started = True
+
+    def _begin_whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> bytes:
+        """The head of a whole answer, which has begun with this."""
+        if status in _BODILESS:
+            if body:
+                raise LocalProtocolError(f"an answer with status {status} has no body")
+            framing = ""
+        else:
+            framing = f"Content-Length: {len(body)}\r\n"
+        self._begin(status)
+        return self._render(status, headers, framing)
 
     def _render(self, status: int, headers: Mapping[str, str], framing: str) -> bytes:
         said = {**self.common_headers, **headers} if self.common_headers else headers

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from typing import TYPE_CHECKING
 
 import trio
 
 from mcpx.settings import KiB
+from mcpx.transports.http_answer import direct_socket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,10 +22,15 @@ CRUMB = KiB  # bytes up to which what waits is joined: of single bytes each woul
 
 
 class Incoming:
-    """What a client sends, read by a task of its own: ahead of who takes it, though only a little."""
+    """What a client sends, read by a task of its own: ahead of who takes it, though only a little.
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    ``begin`` is shown all that comes, and says whether it took it; what it takes does not wait for anybody.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, begin: Callable[[bytes], bool] | None = None) -> None:
         self._stream = stream
+        self._socket = direct_socket(stream)
+        self._begin = begin
         self._chunks: deque[bytes] = deque()
         self._size = 0  # of all chunks
         self._arrival: trio.Event | None = None  # made by who waits
@@ -35,7 +42,9 @@ class Incoming:
     async def run(self) -> None:
         """Read until the client hangs up, or the task is cancelled."""
         try:
-            while data := bytes(await self._stream.receive_some(READ_SIZE)):
+            while data := await self._read():
+                if self._begin is not None and self._begin(data):
+                    continue
                 if self._chunks and len(self._chunks[-1]) < CRUMB:
                     self._chunks[-1] += data
                 else:
@@ -52,11 +61,28 @@ class Incoming:
         if self._hang_up is not None:
             self._hang_up()
 
+    async def _read(self) -> bytes:
+        if self._socket is None:
+            return bytes(await self._stream.receive_some(READ_SIZE))
+        while True:
+            try:  # not before there is something: the stream would try at once, and nearly always in vain
+                await trio.lowlevel.wait_readable(self._socket)
+                return os.read(self._socket.fileno(), READ_SIZE)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise trio.BrokenResourceError("the client has gone") from error
+
     def watch(self, hang_up: Callable[[], None] | None) -> None:
         """Have it called when the client hangs up, at once if it has."""
         self._hang_up = hang_up
         if hang_up is not None and self.ended:
             hang_up()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is anything to be taken, be it that no more will come."""
+        return self.ended or bool(self._chunks)
 
     def take(self) -> bytes:
         """What has come."""

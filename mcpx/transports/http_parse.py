@@ -169,7 +169,7 @@ class HeadReader:
         if self._count > MAX_HEADERS:
             return
         key = name.decode("latin-1").lower()
-        said = value.decode("latin-1").strip(" \t")
+        said = value.strip(b" \t").decode("latin-1")
         headers = self._headers
         if key not in headers:
             headers[key] = said

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from mcpx.transports.accept import Places, accept_all
+from mcpx.transports.http_aloft import Aloft, Begin
 from mcpx.transports.http_answer import Answer, HttpResponse, render_head
 from mcpx.transports.http_connection import PLAIN, Check, Handler, HttpConnection, HttpLimits, HttpService, send_eof
+from mcpx.transports.http_heads import Heads
 from mcpx.transports.http_incoming import READ_SIZE
 from mcpx.transports.http_parse import HttpRequest
 from mcpx.transports.listeners import (
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "Aloft",
     "Answer",
+    "Begin",
     "Check",
     "Handler",
     "HttpLimits",
@@ -54,12 +58,14 @@ async def serve_http(
     limits: HttpLimits,
     *,
     stop: trio.Event,
+    begin: Begin | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve HTTP to whoever connects, until ``stop`` is set and every request that was under way has been answered.
 
     ``check`` sees each head before the body is read, and may refuse it. ``handler`` answers the rest, each in the
-    cancel scope of its request, which is cancelled when the client hangs up. On ``stop`` the listeners, which become
+    cancel scope of its request, which is cancelled when the client hangs up. ``begin``, where there is one, is asked
+    before: what it begins goes on without a task, and comes to no handler. On ``stop`` the listeners, which become
     the server's own, are closed, and so are connections without a request; the caller bounds how long the others may
     take, by cancelling. Clients can break nothing but their own connection, while an exception of the handler's ends
     the server, as does its returning without an answer (``LocalProtocolError``). ``task_status`` is told when hosts
@@ -67,7 +73,7 @@ async def serve_http(
     """
     try:
         async with trio.open_nursery() as connections:
-            server = _Server(HttpService(check, handler, limits, stop), connections)
+            server = _Server(HttpService(check, handler, limits, stop, Heads(limits.max_head), begin), connections)
             async with trio.open_nursery() as accepting:
                 for listener in listeners:
                     accepting.start_soon(accept_all, listener, server.take, log)
