@@ -18,7 +18,7 @@ from mcpx.errors import (
 )
 from mcpx.spec.codes import carry_error, unknown_item
 from mcpx.spec.revisions import IDLESS_ERRORS, LATEST_LEGACY
-from mcpx.wire.frames import INTERNAL_ERROR, NULL, encode
+from mcpx.wire.frames import INTERNAL_ERROR, NULL, encode, encode_result
 from mcpx.wire.frames import error as error_frame
 
 log = logging.getLogger("mcpx.host")
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 def result(id: Raw, payload: Raw, epilogue: bytes | None = None) -> Answer:
     """A result, with its payload copied once and never looked at."""
-    return Answer(b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', payload, b"}")), None, epilogue)
+    return Answer(encode_result(id, payload), None, epilogue)
 
 
 def error(id: Raw | None, failure: BaseException, method: str, revision: str | None) -> Answer:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import trio
 from msgspec import UnsetType
@@ -60,19 +60,28 @@ ROOTS_CHANGED = "notifications/roots/list_changed"
 INITIALIZED = frozenset({"notifications/initialized", "initialized"})  # the second is what some hosts write
 
 
+class Aloft(Protocol):
+    """Where requests are under way without a task."""
+
+    def cancel(self, slot: Slot) -> None:
+        """Its host wants no answer to one of them any more."""
+        ...
+
+
 class Slot:
     """A request in flight: what it asks, and how it is cancelled."""
 
-    __slots__ = ("_scope", "answer", "begun", "cancelled", "id", "inbound")
+    __slots__ = ("_scope", "answer", "begun", "flights", "id", "inbound", "key")
 
     inbound: Inbound
+    key: int | str  # the value of its id
 
     def __init__(self, id: Raw) -> None:
         self.id = id
         self._scope: trio.CancelScope | None = None
         self.begun: Exchange | None = None  # which was sent before there was a task for it
         self.answer: Answer | None = None  # which there was before it could be sent
-        self.cancelled: Callable[[], None] | None = None  # what its cancellation calls while there is no task for it
+        self.flights: Aloft | None = None  # where it is under way without a task
 
     @property
     def scope(self) -> trio.CancelScope:
@@ -83,8 +92,8 @@ class Slot:
 
     def cancel(self) -> None:
         """Its host wants no answer any more."""
-        if self.cancelled is not None:
-            self.cancelled()
+        if self.flights is not None:
+            self.flights.cancel(self)
         else:
             self.scope.cancel()
 
@@ -256,7 +265,7 @@ class Conversation:
         assert not isinstance(method, UnsetType)
         slot = Slot(id)
         try:
-            self._incoming.begin(id, slot)
+            slot.key = self._incoming.begin(id, slot)
         except RemoteProtocolError as error:
             return self.refusal(error.id, error)
         try:
@@ -268,7 +277,7 @@ class Conversation:
             if batched and slot.inbound.modern:
                 raise _no_batches()
         except McpxError as error:
-            self._incoming.end(id)
+            self._incoming.end(slot.key)
             return self.refusal(id, error, method)
         return slot
 
@@ -391,7 +400,7 @@ class Conversation:
     def end(self, slot: Slot) -> bool:
         """A request has ended, however it did; say whether it is owed an answer: a cancelled one gets none."""
         self._freed.set()
-        return self._incoming.end(slot.id)
+        return self._incoming.end(slot.key)
 
     def farewell(self, slot: Slot) -> Answer:
         """The answer to a request that the end of the connection cut short: owed, since its host did not cancel it."""

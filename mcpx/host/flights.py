@@ -60,7 +60,7 @@ class Flights:
         """Send a request at once, if it needs no task so far; say whether it is under way."""
         if not self._begins or not self._conversation.begin(slot, partial(self._heed, slot)):
             return False
-        slot.cancelled = partial(self._cancel, slot)
+        slot.flights = self
         self._aloft[slot] = trio.current_time() + MAX_FLIGHT
         self._some.set()
         return True
@@ -76,6 +76,10 @@ class Flights:
                 self._come_down(next(iter(self._aloft)))
             if not self._aloft:
                 self._some = trio.Event()
+
+    def cancel(self, slot: Slot) -> None:
+        """The host wants no answer to a request any more."""
+        self._end(slot)
 
     def land_all(self) -> None:
         """The end begins: what is under way gets tasks, which can be waited for and cut short."""
@@ -99,11 +103,8 @@ class Flights:
 
     def _come_down(self, slot: Slot) -> None:
         del self._aloft[slot]
-        slot.cancelled = None
+        slot.flights = None
         self._land(slot)
-
-    def _cancel(self, slot: Slot) -> None:
-        self._end(slot)
 
     def _end(self, slot: Slot) -> bool:
         """A request is over; say whether it is owed an answer."""

@@ -24,6 +24,7 @@ from mcpx.spec.carry import CannotSay
 from mcpx.spec.codes import URL_ELICITATION_REQUIRED
 from mcpx.spec.meta import SERVER_INFO
 from mcpx.spec.methods import METHODS
+from mcpx.spec.revisions import REVISIONS
 from mcpx.upstream.call import InputRequired, Question, Reply, Request, Withdrawn
 from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, NULL, to_raw
 from mcpx.wire.raws import elements_of, is_object, members_of, string_of
@@ -39,14 +40,20 @@ if TYPE_CHECKING:
 
 ELICIT = "elicitation/create"
 RETRY = ("requestState", "inputResponses")  # the params that make a request a retry
+# The methods whose results may ask, each in the revisions that have that: modern ones.
+_MAY_ASK = frozenset(
+    (name, revision)
+    for name, row in METHODS.items()
+    for revision in REVISIONS
+    if row.interrupts is not None and row.interrupts.covers(revision)
+)
 _tickets = msgspec.json.Decoder(Ticket)
 _keys = msgspec.json.Decoder(list[str])
 
 
 def may_ask(request: Inbound) -> bool:
     """Whether the result of a request may ask its host for input."""
-    row = METHODS.get(request.method)
-    return request.modern and row is not None and row.interrupts is not None and row.interrupts.covers(request.revision)
+    return request.modern and (request.method, request.revision) in _MAY_ASK
 
 
 async def call_in_rounds(service: Service, request: Inbound, turn: Turn) -> Reply | Raw:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["CannotSay", "carry", "carry_params", "carry_question", "carry_result", "stamp_modern"]
 
 _COMPLETE = to_raw("complete")
-_UNSERVED = ("task",)
+_UNSERVED = frozenset({"task"})
 _TYPE = ("resultType",)
 _MODERN_ALONE = (*_TYPE, "ttlMs", "cacheScope")  # in the results of methods that may be cached
 _STRUCTURED = "structuredContent"
@@ -77,7 +77,8 @@ def carry_params(method: str, params: dict[str, Raw], source: str, target: str) 
     row = METHODS.get(method)
     if row is None:
         return params
-    params = without(params, *_UNSERVED)
+    if not _UNSERVED.isdisjoint(params):
+        params = without(params, *_UNSERVED)
     if NULL in params.values():
         known = _properties(row.params)
         params = {key: value for key, value in params.items() if value != NULL or key not in known}

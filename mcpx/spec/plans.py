@@ -71,10 +71,13 @@ class Plan(_Carrier):
             if inner is not None and inner.marks:
                 self._visits[field.name] = _visit(field, inner)
                 self.marks |= inner.marks
+        self._named = self._lacks | self._visits.keys()
         self._may_change = self.marks.finder()
 
     def members(self, members: dict[str, Raw]) -> dict[str, Raw]:
         """Carry a value by its members; the very same object where nothing in them changes."""
+        if not self._edits and self._named.isdisjoint(members):
+            return members
         edited = members
         for edit in self._edits:
             edited = edit.change(edited, self._target)

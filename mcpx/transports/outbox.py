@@ -23,7 +23,7 @@ class Outbox:
         self._done = 0  # bytes ever written; the difference is what is pending
         self._ended = False  # nothing more goes in
         self._closed = False  # nor does anything come out
-        self._work = trio.Event()  # set while there is something for the writer
+        self._work: trio.Event | None = None  # set when there is something for the writer; made where it waits
         self._progress: trio.Event | None = None  # set when the writer is next done with something; made by who waits
         self._turn = trio.Lock()  # senders that have to wait go in the order in which they came
 
@@ -32,7 +32,7 @@ class Outbox:
         if not self._ended:
             self._messages.append(message)
             self._put += len(message)
-            self._work.set()
+            self._call_writer()
 
     def offer(self, message: bytes) -> bool:
         """Queue a message unless more than the bound is pending, or others wait; say whether it was."""
@@ -82,7 +82,7 @@ class Outbox:
     def end(self) -> None:
         """Take nothing more in. What is queued can still be taken out."""
         self._ended = True
-        self._work.set()
+        self._call_writer()
         self._wake()
 
     def close(self) -> None:
@@ -90,6 +90,11 @@ class Outbox:
         self._closed = True
         self._messages.clear()
         self.end()
+
+    def _call_writer(self) -> None:
+        if self._work is not None:
+            self._work.set()
+            self._work = None
 
     def _is_full(self) -> bool:
         return self._put - self._done > self._max_pending and not self._ended

@@ -17,6 +17,7 @@ from mcpx.transports.crew import open_crew
 from mcpx.transports.exits import wait_exited
 from mcpx.transports.ladder import ExitPlan, plan_ladder
 from mcpx.transports.last_words import LastWords
+from mcpx.transports.pipes import Pipe
 from mcpx.transports.spawn import signal_group, spawn
 from mcpx.transports.streams import LineChannel
 
@@ -172,6 +173,11 @@ class ServerProcess:
             signal_group(self.pid, number)
 
 
+def _pipe(stream: trio.abc.AsyncResource | None) -> Pipe:
+    assert isinstance(stream, trio.lowlevel.FdStream)  # there are no processes of servers where it is anything else
+    return Pipe(stream)
+
+
 @asynccontextmanager
 async def open_process(
     command: Sequence[str],
@@ -199,9 +205,7 @@ async def open_process(
         # No checkpoint from here to the `try`, or a cancellation would lose the child.
         if watcher is not None:
             watcher.add(process.pid)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        channel = LineChannel(process.stdout, process.stdin, max_frame=limits.max_frame)
+        channel = LineChannel(_pipe(process.stdout), _pipe(process.stdin), max_frame=limits.max_frame)
         server = ServerProcess(process, channel, limits, watcher, on_stderr)
         for task in (server.run_reaper, server.run_stderr, server.run_writer):
             crew.start_soon(task, name=f"{task.__name__} of {name}")

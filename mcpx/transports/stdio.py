@@ -13,6 +13,7 @@ import trio
 
 from mcpx.errors import McpxError
 from mcpx.settings import KiB
+from mcpx.transports.pipes import Pipe
 from mcpx.transports.streams import FLUSH_LIMIT, open_line_channel
 
 if TYPE_CHECKING:
@@ -69,13 +70,13 @@ def _set_aside(fd: int, substitute: int | str) -> Generator[int]:
 
 def _receive_stream(fd: int) -> trio.abc.ReceiveStream:
     if sys.platform != "win32" and _can_poll(fd):
-        return trio.lowlevel.FdStream(os.dup(fd))
+        return Pipe(trio.lowlevel.FdStream(os.dup(fd)))
     return _ThreadReceiveStream(fd)
 
 
 def _send_stream(fd: int) -> trio.abc.SendStream:
     if sys.platform != "win32" and _can_poll(fd):
-        return trio.lowlevel.FdStream(os.dup(fd))
+        return Pipe(trio.lowlevel.FdStream(os.dup(fd)))
     return _ThreadSendStream(fd)
 
 

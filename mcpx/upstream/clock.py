@@ -36,6 +36,9 @@ class Stopwatch:
         return inf if self._stops else now + self._lost
 
 
+_STEADY = Stopwatch()  # that of all clocks which nothing has stopped yet; it is never stopped itself
+
+
 class CallClock:
     """The limits of one call: ``idle`` and ``total`` seconds for the server, ``patience`` for the answer to each of
     its questions.
@@ -49,10 +52,9 @@ class CallClock:
         self.idle = idle
         self.total = total
         self._patience = patience
-        self._running = Stopwatch()
-        self._asking = Stopwatch()
+        self._running = self._asking = _STEADY
         self._due: dict[str, float] = {}  # when the answer to each open question is due
-        self.start()
+        self._progressed = self._deadline = inf  # nothing is limited before it is started
 
     def start(self) -> None:
         """Measure the server's limits from now."""
@@ -65,6 +67,7 @@ class CallClock:
 
     def hold(self) -> None:
         """All limits stand still, until as many ``release``."""
+        self._make_stoppable()
         self._running.stop()
         self._asking.stop()
 
@@ -75,6 +78,7 @@ class CallClock:
 
     def open(self, question: str) -> None:
         """A question is put to the host."""
+        self._make_stoppable()
         self._running.stop()
         self._due[question] = self._asking.now + self._patience
 
@@ -82,6 +86,10 @@ class CallClock:
         """It is open no more."""
         if self._due.pop(question, None) is not None:
             self._running.go()
+
+    def _make_stoppable(self) -> None:
+        if self._running is _STEADY:
+            self._running, self._asking = Stopwatch(), Stopwatch()
 
     @property
     def expiry(self) -> float:

@@ -91,7 +91,7 @@ class PendingCall:
 
     def close(self) -> None:
         """Leave it: a request that has not ended is cancelled upstream."""
-        self._heed = None
+        self._heed = self._late = None  # they hold on to whoever holds this
         if self.id is not None and not self._done:
             self._done = True
             self._connection.abandon(self.id, "The request was cancelled", tell=self._cancellable)
@@ -152,6 +152,8 @@ class PendingCall:
         """
         self._heed = None
         clock = self.clock
+        if self.id is None:
+            clock.start()
         while not self._has_news:
             with trio.move_on_at(clock.expiry):
                 if self.id is None and not clock.is_asking:
@@ -174,7 +176,7 @@ class PendingCall:
 
     @property
     def _has_news(self) -> bool:
-        return bool(self._events) and (self.id is not None or self.clock.is_asking)
+        return len(self._events) > 0 and (self.id is not None or self.clock.is_asking)
 
     def _pop(self) -> Event | Raw:
         event = self._events.popleft()

@@ -42,7 +42,9 @@ MAX_QUESTIONS = 64  # of one session, open at once; one more is refused
 class Open:
     """A question that the server awaits the answer to."""
 
-    __slots__ = ("call", "due", "id", "over", "question", "tied")
+    __slots__ = ("call", "due", "id", "over", "place", "question", "tied")
+
+    place: int | str  # among the requests of the server that are not done with
 
     def __init__(self, id: Raw, question: Question) -> None:
         self.id = id.copy()  # and not all of the message
@@ -107,7 +109,7 @@ class Questions:
             return
         one = Open(id, Question(str(next(self._numbers)), method, params, self._revision))
         try:
-            self._incoming.begin(id, one)
+            one.place = self._incoming.begin(id, one)
         except RemoteProtocolError as error:
             self._connection.answer(frames.error(id, error.code, error.message))
             return
@@ -254,7 +256,7 @@ class Questions:
 
     def _close(self, one: Open) -> None:
         del self._open[one.question.key]
-        self._incoming.end(one.id)
+        self._incoming.end(one.place)
         one.over.set()
         if one.call is not None:
             one.call.clock.close(one.question.key)

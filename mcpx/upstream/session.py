@@ -59,13 +59,6 @@ class Form(Protocol):
         ...
 
 
-class _OutgoingRequest(msgspec.Struct, gc=False):
-    jsonrpc: str
-    id: int
-    method: str
-    params: dict[str, Any]
-
-
 class Session:
     """An agreed session. ``identity`` is what the server said of itself; ``heard`` takes what it says unasked.
 
@@ -156,7 +149,7 @@ class Session:
             params.update(extra)
         if meta := self.form.meta(request.asker, request.meta, number if progress else None):
             params["_meta"] = meta
-        return frames.encode(_OutgoingRequest("2.0", number, request.method, params))
+        return frames.encode_request(number, request.method, params)
 
     # -- what the connection hears
 

@@ -39,6 +39,8 @@ log = logging.getLogger("mcpx.upstream")
 MAX_ROUNDS = 10
 ROUND_DELAY = 0.2
 
+_INTERRUPTED = frozenset(name for name, row in METHODS.items() if row.interrupts is not None)
+
 EMPTY_COMPLETION = Raw(b'{"completion":{"values":[]}}')  # for a server that completes nothing (LV-11)
 
 
@@ -208,8 +210,7 @@ class SessionCall:
 
     def _attempt(self) -> PendingCall:
         session, request, extra = self._session, self._request, self._extra
-        row = METHODS.get(request.method)
-        rank = NO_HOST if self._own else LEGACY_HOST if row is None or row.interrupts is None else ANY_HOST
+        rank = NO_HOST if self._own else ANY_HOST if request.method in _INTERRUPTED else LEGACY_HOST
         return PendingCall(
             session.connection,
             lambda number: session.frame(number, request, extra),

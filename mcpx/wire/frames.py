@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from codecs import utf_8_decode
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from mcpx.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -36,15 +39,6 @@ class Frame(msgspec.Struct, gc=False):
 
 Kind = Literal["request", "notification", "result", "error"]
 
-# (id set, method set, result set, error set) -> kind. A missing key is the protocol error.
-_KINDS: dict[tuple[bool, bool, bool, bool], Kind] = {
-    (True, True, False, False): "request",
-    (False, True, False, False): "notification",
-    (True, False, True, False): "result",
-    (True, False, False, True): "error",
-    (False, False, False, True): "error",  # an error for a request whose id could not be known
-}
-
 
 class ErrorObject(msgspec.Struct, gc=False):
     """The ``error`` member of an error response."""
@@ -52,6 +46,13 @@ class ErrorObject(msgspec.Struct, gc=False):
     code: int
     message: str
     data: Raw | UnsetType = UNSET
+
+
+class _Request(msgspec.Struct, gc=False):
+    jsonrpc: str
+    id: int
+    method: str
+    params: Any
 
 
 _frame_decoder = msgspec.json.Decoder(Frame)
@@ -72,19 +73,19 @@ def kind(frame: Frame) -> Kind:
 
     An answer with both a result and an error is what the one of them says that is not null, as JSON-RPC 1.0 had it.
     """
-    fields = (
-        frame.id is not UNSET,
-        frame.method is not UNSET,
-        frame.result is not UNSET,
-        frame.error is not UNSET,
-    )
-    try:
-        return _KINDS[fields]
-    except KeyError:
-        if fields == (True, False, True, True) and (frame.error == NULL) is not (frame.result == NULL):
-            return "result" if frame.error == NULL else "error"
-        known = frame.id if frame.id is not UNSET and id_key(frame.id) is not None else None
-        raise RemoteProtocolError(INVALID_REQUEST, "Not a JSON-RPC request, notification or response", known) from None
+    # Branches, where a table of the four would cost more than decoding a small frame does.
+    if frame.method is not UNSET:
+        if frame.result is UNSET and frame.error is UNSET:
+            return "notification" if frame.id is UNSET else "request"
+    elif frame.error is UNSET:
+        if frame.result is not UNSET and frame.id is not UNSET:
+            return "result"
+    elif frame.result is UNSET:
+        return "error"  # with or without an id: that of the request may not have been known
+    elif frame.id is not UNSET and (frame.error == NULL) is not (frame.result == NULL):
+        return "result" if frame.error == NULL else "error"
+    known = frame.id if frame.id is not UNSET and id_key(frame.id) is not None else None
+    raise RemoteProtocolError(INVALID_REQUEST, "Not a JSON-RPC request, notification or response", known)
 
 
 def decode_frame(line: bytes) -> Frame:
@@ -115,7 +116,7 @@ def decode_frame(line: bytes) -> Frame:
 
 def is_batch(line: bytes) -> bool:
     """Whether a line holds a JSON array, the batch of JSON-RPC 2.0 (which of the revisions only 2025-03-26 has)."""
-    return line[:1] == b"[" or line.lstrip(_WHITESPACE)[:1] == b"["
+    return not line.startswith(b"{") and line.lstrip(_WHITESPACE).startswith(b"[")
 
 
 def split_batch(line: bytes) -> list[bytes]:
@@ -143,7 +144,7 @@ def members(raw: Raw | bytes | UnsetType) -> dict[str, Raw]:
 
     ``UNSET`` gives an empty mapping. Raises ``RemoteProtocolError`` (``-32602``) where the value is no object.
     """
-    if isinstance(raw, UnsetType):
+    if raw is UNSET:
         return {}
     try:
         return _members_decoder.decode(raw)
@@ -153,7 +154,7 @@ def members(raw: Raw | bytes | UnsetType) -> dict[str, Raw]:
 
 def optional_members(raw: Raw | UnsetType) -> dict[str, Raw]:
     """The members of an object that may be left out; some peers write ``null`` for that. Raises as ``members`` does."""
-    return {} if raw == NULL else members(raw)
+    return {} if raw is UNSET or raw == NULL else members(raw)
 
 
 def error_object(raw: Raw) -> ErrorObject:
@@ -198,6 +199,16 @@ def canonical(value: Any) -> bytes:
         return msgspec.json.encode(plain, order="deterministic")
     except (msgspec.MsgspecError, RecursionError):
         return written
+
+
+def encode_request(id: int, method: str, params: Mapping[str, Any]) -> bytes:
+    """A request of our own as a message; the values of ``params`` may be ``Raw``."""
+    return _encoder.encode(_Request("2.0", id, method, params))
+
+
+def encode_result(id: Raw, payload: Raw) -> bytes:
+    """A result as a message, with its payload copied once and never looked at."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', payload, b"}"))
 
 
 def request(id: Raw, method: str, params: Any = UNSET) -> Frame:

@@ -94,8 +94,8 @@ class Incoming(Generic[T]):
         """Whether there is no room for one more request now, but will be as soon as a cancelled one has ended."""
         return len(self._slots) >= self._limit and bool(self._cancelled)
 
-    def begin(self, id: Raw, slot: T) -> None:
-        """A request has come.
+    def begin(self, id: Raw, slot: T) -> int | str:
+        """A request has come; the key to ``end`` it by.
 
         Raises ``RemoteProtocolError``: ``-32600`` for an id that is null, fractional or otherwise none (then without
         an id to answer to), or that is in flight; ``-32603`` for one request more than the limit. Nothing has begun
@@ -109,6 +109,7 @@ class Incoming(Generic[T]):
         if len(self._slots) >= self._limit:
             raise RemoteProtocolError(INTERNAL_ERROR, f"Too many requests in flight (the limit is {self._limit})", id)
         self._slots[key] = slot
+        return key
 
     def find(self, id: Raw) -> T | None:
         """The slot of the request in flight that has this id."""
@@ -125,15 +126,13 @@ class Incoming(Generic[T]):
         self._cancelled.add(key)
         return self._slots[key]
 
-    def end(self, id: Raw) -> bool:
+    def end(self, key: int | str) -> bool:
         """We are done with a request, once for each ``begin``; say whether it may be answered: a cancelled one may not.
 
         Raises ``LocalProtocolError`` where no such request is in flight.
         """
-        key = id_key(id)
-        if key is None or key not in self._slots:
-            raise LocalProtocolError(f"No request {bytes(id).decode(errors='replace')} is in flight")
-        del self._slots[key]
+        if self._slots.pop(key, None) is None:
+            raise LocalProtocolError(f"No request {key!r} is in flight")
         if key in self._cancelled:
             self._cancelled.remove(key)
             return False

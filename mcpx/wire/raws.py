@@ -18,6 +18,8 @@ _members = msgspec.json.Decoder(dict[str, Raw])
 _elements = msgspec.json.Decoder(list[Raw])
 _string = msgspec.json.Decoder(str)
 
+_OPEN = ord("{")
+
 TRUE = Raw(b"true")
 FALSE = Raw(b"false")
 
@@ -54,7 +56,7 @@ def string_of(raw: Raw | UnsetType | None) -> str | None:
 
 def is_object(raw: Raw) -> bool:
     """Whether a value inside decoded JSON is an object."""
-    return bytes(memoryview(raw)[:1]) == b"{"
+    return memoryview(raw)[0] == _OPEN
 
 
 def text_of(raw: Raw) -> str:

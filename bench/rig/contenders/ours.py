@@ -9,6 +9,7 @@ from msgspec import Raw
 
 import mcpx
 from mcpx import wire
+from mcpx.wire import NULL
 from rig.contenders.contender import NEW_ID, PREFIX, InProcess
 from rig.samples import KiB
 
@@ -46,31 +47,41 @@ def _envelope(_: Sample) -> Worker:
 
 def _rewrite(sample: Sample) -> Worker:
     read = _reader()
-    tools_decoder = msgspec.json.Decoder(list[dict[str, Raw]])
-    name_decoder = msgspec.json.Decoder(str)
+    read_page = msgspec.json.Decoder(dict[str, Raw]).decode
+    read_tools = msgspec.json.Decoder(list[dict[str, Raw]]).decode
+    read_name = msgspec.json.Decoder(str).decode
     new_id = wire.to_raw(NEW_ID)
 
     def renamed(item: dict[str, Raw]) -> None:
-        item["name"] = wire.to_raw(PREFIX + name_decoder.decode(item["name"]))
+        item["name"] = wire.to_raw(PREFIX + read_name(item["name"]))
 
-    def work(stream: bytes) -> bytes:
+    def call(stream: bytes) -> bytes:
         frame = read(stream)
         wire.kind(frame)
-        frame.id = new_id
-        if sample.holds == "call":
-            params = wire.members(frame.params)
-            renamed(params)
-            frame.params = wire.to_raw(params)
-        elif sample.holds == "tools":
-            result = wire.members(frame.result)
-            tools = tools_decoder.decode(result["tools"])
-            for tool in tools:
-                renamed(tool)
-            result["tools"] = wire.to_raw(tools)
-            frame.result = wire.to_raw(result)
-        return wire.one_line(wire.encode(frame)) + b"\n"
+        params = wire.members(frame.params)
+        renamed(params)
+        return _line(wire.encode_request(NEW_ID, frame.method or "", params))
 
-    return work
+    def tools(stream: bytes) -> bytes:
+        frame = read(stream)
+        wire.kind(frame)
+        page = read_page(frame.result)
+        items = read_tools(page["tools"])
+        for item in items:
+            renamed(item)
+        page["tools"] = wire.to_raw(items)
+        return _line(wire.encode_result(new_id, wire.to_raw(page)))
+
+    def result(stream: bytes) -> bytes:
+        frame = read(stream)
+        wire.kind(frame)
+        return _line(wire.encode_result(new_id, frame.result or NULL))
+
+    return {"call": call, "tools": tools, "result": result}[sample.holds]
+
+
+def _line(message: bytes) -> bytes:
+    return wire.one_line(message) + b"\n"
 
 
 def _full(_: Sample) -> Worker:
@@ -85,6 +96,6 @@ def _full(_: Sample) -> Worker:
             frame.params = wire.to_raw(decode(frame.params or b"{}"))
         else:
             frame.result = wire.to_raw(decode(frame.result or b"{}"))
-        return wire.one_line(wire.encode(frame)) + b"\n"
+        return _line(wire.encode(frame))
 
     return work

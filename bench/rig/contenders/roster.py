@@ -30,7 +30,7 @@ def _orjson(_: ExitStack) -> Contender:
     try:
         return with_orjson()
     except ModuleNotFoundError:
-        raise NotInstalled("orjson is not installed: `pip install -e '.[bench]'`") from None
+        raise NotInstalled("orjson is not installed: `pip install -e '.[test]'`") from None
 
 
 def _python_sdk(name: str, way: str) -> Opener:

@@ -20,6 +20,7 @@ def at(*steps: tuple[float, Callable[[CallClock], object]], idle: float = 10, to
 
     async def test() -> None:
         clock = CallClock(idle, total, 100)
+        clock.start()
         for seconds, step in steps:
             await trio.sleep(seconds)
             given.append(step(clock))
