@@ -80,8 +80,7 @@ class LineSplitter:
                 plain = _LOW < pieces[0] < _HIGH and pieces[0][-1] != _CR
             else:
                 plain = _CR not in data and min(pieces) > _LOW and max(pieces) < _HIGH
-            found = pieces if plain else self._clean(pieces)
-            return lines + found if lines else found
+            lines += pieces if plain else self._clean(pieces)
         return lines
 
     def finish(self) -> list[bytes | Oversize]:
