@@ -132,10 +132,16 @@ class Catalog:
 
     async def mirrored(self, owner: Owner, asker: Asker) -> tuple[ParamHeader, ...]:
         """The parameters of a tool that headers repeat; none where its server's list cannot be had."""
-        entry = self._entry(self._by_name(owner.server), "tools", asker)
-        if entry.shelf is None:
-            await self._refresh_all([entry])
-        return () if entry.shelf is None else entry.shelf.mirrored.get(owner.name, ())
+        if (known := self.mirrored_nowait(owner, asker)) is not None:
+            return known
+        await self._refresh_all([self._entry(self._by_name(owner.server), "tools", asker)])
+        return self.mirrored_nowait(owner, asker) or ()
+
+    def mirrored_nowait(self, owner: Owner, asker: Asker) -> tuple[ParamHeader, ...] | None:
+        """The same where the list is there already, else ``None``."""
+        key = (owner.server, "tools", self._by_name(owner.server).told_key(asker))
+        entry = self._entries.get(key)
+        return None if entry is None or entry.shelf is None else entry.shelf.mirrored.get(owner.name, ())
 
     def is_shown(self, kind: ListKind, server: str, item: Item) -> bool:
         """Whether hosts may see an item: a name that several servers offer is nobody's."""

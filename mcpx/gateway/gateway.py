@@ -180,6 +180,11 @@ class Gateway:
             return ()
         return await self._catalog.mirrored(owner, asker)
 
+    def mirrored_nowait(self, tool: str, asker: Asker) -> tuple[ParamHeader, ...] | None:
+        """The same where nothing has to be asked first; ``None`` where something has."""
+        owner = self._router.owner_nowait("tools", tool)
+        return None if owner is None else self._catalog.mirrored_nowait(owner, asker)
+
     @contextmanager
     def watch(
         self, asker: Asker, interest: Interest, notify: Callable[[News], None], *, keep: bool

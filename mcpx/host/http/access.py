@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -99,6 +100,7 @@ def normal(host: str) -> str:
         return host.lower().removesuffix(".")
 
 
+@lru_cache(maxsize=64)  # clients say the same few
 def host_of(header: str) -> str | None:
     """The host that a ``Host`` header names, in its normal spelling and without its port; ``None`` for what is none."""
     found = _HOST.fullmatch(header)

@@ -7,6 +7,7 @@ a legacy host that opened no session. ``initialize`` opens one, and what names a
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import trio
@@ -14,9 +15,10 @@ from msgspec import UNSET
 
 from mcpx.errors import RemoteProtocolError
 from mcpx.host.conversation import Slot
-from mcpx.host.http.exchanges import Owed, send_refusals, take_body
+from mcpx.host.http.exchanges import Owed, Taken, send_refusals, take_body
+from mcpx.host.http.flights import Flights
 from mcpx.host.http.outlet import parse_event_id
-from mcpx.host.http.reply import EVENTS, JSON, JSON_HEADERS, TEXT_HEADERS, Reply, open_pulse
+from mcpx.host.http.reply import EVENTS, JSON, JSON_HEADERS, TEXT_HEADERS, Reply, forms, open_pulse
 from mcpx.host.http.sessions import Session, Sessions
 from mcpx.host.http.stateless import Stateless
 from mcpx.spec import meta
@@ -35,12 +37,14 @@ if TYPE_CHECKING:
     from mcpx.host.http.outlet import Outlet, Said, View
     from mcpx.host.http.reply import Pulse
     from mcpx.host.service import Service
-    from mcpx.transports.http_server import HttpRequest, HttpResponse
+    from mcpx.transports.http_server import Aloft, HttpRequest, HttpResponse
 
 NO_GET = (
     b"A GET or DELETE here is for a session, which a POST of initialize opens and Mcp-Session-Id names. "
     b"To a host that knows only HTTP+SSE give the URL that ends in /sse.\n"
 )
+
+_media_type = lru_cache(maxsize=64)(media_type)
 
 # A stream to a host that comes back is closed after so long: what is on the way may be about to end it less politely.
 POLL_AFTER = 240.0  # seconds; load balancers end what is older than some minutes, whatever goes through it
@@ -49,11 +53,20 @@ POLL_AFTER = 240.0  # seconds; load balancers end what is older than some minute
 class Endpoint:
     """Serves requests on ``/mcp``. Open it with ``open_endpoint``."""
 
-    def __init__(self, sessions: Sessions, stateless: Stateless, pulse: Pulse, owed: Owed, ending: Ending) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        stateless: Stateless,
+        pulse: Pulse,
+        owed: Owed,
+        flights: Flights,
+        ending: Ending,
+    ) -> None:
         self._sessions = sessions
         self._stateless = stateless
         self._pulse = pulse
         self._owed = owed
+        self._flights = flights
         self._ending = ending
         self._stopping = False
         self._methods: Mapping[str, Callable[[HttpRequest, HttpResponse], Awaitable[None]]] = {
@@ -75,6 +88,35 @@ class Endpoint:
         else:
             await method(request, response)
 
+    def begin(self, aloft: Aloft) -> Callable[[], None] | None:
+        """Begin a request without a task, if it is a call whose answer may be a JSON body; see ``Begin``.
+
+        Nothing has come of one that is not begun so.
+        """
+        request = aloft.request
+        headers = request.headers
+        if (
+            request.method != "POST"
+            or not self._flights.begins
+            or _media_type(headers.get("content-type")) != JSON
+            or not forms(headers.get("accept"))[1]
+        ):
+            return None
+        if self._is_modern(request):
+            return self._stateless.begin(aloft)
+        id = headers.get(MCP_SESSION_ID)
+        session = None if id is None else self._sessions.find(id)
+        flight = None if session is None else session.send_aloft(self._flights, aloft, self._go_on)
+        return None if flight is None else flight.hang_up
+
+    async def _go_on(self, session: Session, slot: Slot, request: HttpRequest, response: HttpResponse) -> None:
+        """Go on with a call of a session that was begun without a task."""
+        with session.used():
+            if session.over.is_set():
+                await Reply(response, request.headers.get("accept")).finish_empty()
+            else:
+                await self._view(session, session.begin(Taken([slot], [])), None, request, response)
+
     async def drain(self) -> None:
         """The end has begun: let nothing more in, give what is owed its time, and then cut it short.
 
@@ -94,7 +136,7 @@ class Endpoint:
         headers = request.headers
         if request.body.startswith(BOM):
             request = request.with_body(request.body.removeprefix(BOM))
-        if media_type(headers.get("content-type")) != JSON:
+        if _media_type(headers.get("content-type")) != JSON:
             await _refuse(response, 415, f"a message is sent as {JSON}")
         elif not Reply(response, headers.get("accept")).acceptable:
             await _refuse(response, 406, f"an answer is {JSON} or {EVENTS}; the Accept header allows neither")
@@ -231,9 +273,10 @@ async def open_endpoint(service: Service, ending: Ending) -> AsyncGenerator[Endp
     limits = service.gateway.settings.limits
     async with open_pulse(limits.keep_alive) as pulse, open_crew() as nursery:
         owed = Owed()
-        sessions = Sessions(service, nursery, owed)
+        sessions, flights = Sessions(service, nursery, owed), Flights(limits, owed)
         nursery.start_soon(sessions.run)
-        yield Endpoint(sessions, Stateless(service, pulse, owed), pulse, owed, ending)
+        nursery.start_soon(flights.run)
+        yield Endpoint(sessions, Stateless(service, pulse, owed, flights), pulse, owed, flights, ending)
 
 
 async def _show(view: View, reply: Reply, limit: float) -> None:

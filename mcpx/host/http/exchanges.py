@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from mcpx.host.conversation import Conversation
+    from mcpx.host.http.flights import Flight
     from mcpx.host.inbound import Way
     from mcpx.transports.http_server import HttpResponse
 
@@ -36,19 +37,27 @@ class Owed:
     """The requests under way, so that the end can wait for them, and then cut them short."""
 
     def __init__(self) -> None:
-        self._scopes: dict[trio.CancelScope, None] = {}
+        self._scopes: dict[trio.CancelScope | Flight, None] = {}
         self._settled = trio.Event()
 
     @contextmanager
     def owing(self, scope: trio.CancelScope) -> Generator[None]:
         """A request is under way while entered."""
-        self._scopes[scope] = None
+        self.add(scope)
         try:
             yield
         finally:
-            del self._scopes[scope]
-            if not self._scopes:
-                self._settled.set()
+            self.remove(scope)
+
+    def add(self, one: trio.CancelScope | Flight) -> None:
+        """A request is under way until it is removed."""
+        self._scopes[one] = None
+
+    def remove(self, one: trio.CancelScope | Flight) -> None:
+        """It is over, or somebody else has added it."""
+        del self._scopes[one]
+        if not self._scopes:
+            self._settled.set()
 
     async def settle(self) -> None:
         """Wait until none is under way."""
@@ -58,7 +67,7 @@ class Owed:
 
     def cut(self) -> None:
         """Cut short what is under way: each gets the answer that mcpx is stopping."""
-        for scope in self._scopes:
+        for scope in list(self._scopes):
             scope.cancel()
 
 

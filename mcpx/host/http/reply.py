@@ -7,6 +7,7 @@ Messages to the Server.)
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import trio
@@ -37,6 +38,12 @@ TICK = 1.0  # seconds between two looks at who has been quiet for too long
 STREAM_AFTER = 1.0
 
 
+@lru_cache(maxsize=64)
+def forms(accept: str | None) -> tuple[bool, bool]:
+    """Whether a client with this ``Accept`` header takes a stream, and whether it takes a JSON body."""
+    return accepts(accept, EVENTS), accepts(accept, JSON)
+
+
 class Reply:
     """What is said to one POST or GET.
 
@@ -47,8 +54,7 @@ class Reply:
     def __init__(self, response: HttpResponse, accept: str | None, begin: Callable[[], bytes] = bytes) -> None:
         self._response = response
         self._begin = begin
-        self._streams = accepts(accept, EVENTS)
-        self._json = accepts(accept, JSON)
+        self._streams, self._json = forms(accept)
         self._opened = False
         self._closed = False
         self._gone = False

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcpx.host.http.endpoint import Endpoint
     from mcpx.host.service import Service
     from mcpx.settings import Limits
-    from mcpx.transports.http_server import Answer, HttpRequest, HttpResponse
+    from mcpx.transports.http_server import Aloft, Answer, HttpRequest, HttpResponse
 
 log = logging.getLogger("mcpx.host")
 
@@ -89,6 +89,7 @@ async def serve_http(
                     site.handle,
                     http_limits(service.gateway.settings.limits),
                     stop=ending.stop,
+                    begin=site.begin,
                 )
             )
             for url in urls if not is_wildcard(address[0]) else _named(urls, access):
@@ -172,6 +173,13 @@ class _Site:
             "/v1/status": _reading(self._status),
             HEALTH: _reading(_health),
         }
+
+    def begin(self, aloft: Aloft) -> Callable[[], None] | None:
+        """Begin a request without a task, if it can be; see ``mcpx.transports.http_server``."""
+        if aloft.request.path != MCP:
+            return None
+        aloft.response.common_headers = cors(aloft.request, self._access)
+        return self._endpoint.begin(aloft)
 
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
         """Answer a request that the guard has let through."""

@@ -13,22 +13,30 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import trio
+from msgspec import UNSET
 
+from mcpx.errors import RemoteProtocolError
 from mcpx.host.changes import ChangeRelay
-from mcpx.host.conversation import Conversation
-from mcpx.host.http.exchanges import answer_all, answer_one
+from mcpx.host.conversation import Conversation, Slot
+from mcpx.host.http.exchanges import Taken, answer_all, answer_one
+from mcpx.host.http.flights import CALLS, Flight
 from mcpx.host.http.outlet import Outlet, Replay
+from mcpx.host.http.reply import JSON_HEADERS
 from mcpx.spec.revisions import ASSUMED_ON_HTTP, POLLING
+from mcpx.wire.frames import decode_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Awaitable, Callable, Generator
 
     from mcpx.host.answer import Answer
-    from mcpx.host.conversation import Slot
-    from mcpx.host.http.exchanges import Owed, Taken
+    from mcpx.host.http.exchanges import Owed
+    from mcpx.host.http.flights import Flights
     from mcpx.host.http.outlet import View
     from mcpx.host.service import Service
     from mcpx.settings import Limits
+    from mcpx.transports.http_server import Aloft, HttpRequest, HttpResponse
+
+    GoOn = Callable[["Session", Slot, HttpRequest, HttpResponse], Awaitable[None]]
 
 log = logging.getLogger("mcpx.host")
 
@@ -48,6 +56,7 @@ class Session:
         self.last_used = trio.current_time()
         self.over = trio.Event()
         self._owed = owed
+        self._flights: dict[_Flight, None] = {}  # calls that are under way without a task
         self._using = 0  # requests and streams that clients have open
         self._replay = Replay(limits.replay_bytes, limits.replay_time)
         self._numbers = itertools.count(1)
@@ -82,6 +91,8 @@ class Session:
                 self._exchanges.start_soon(self._relay.run)
                 task_status.started()
                 await self.over.wait()
+                for flight in list(self._flights):
+                    flight.cut_off()
                 self._exchanges.cancel_scope.cancel()
         for outlet in self._outlets.values():
             outlet.finish(None)
@@ -107,6 +118,23 @@ class Session:
         self._exchanges.start_soon(self._answer, taken, outlet)
         return outlet
 
+    def send_aloft(self, flights: Flights, aloft: Aloft, go_on: GoOn) -> Flight | None:
+        """Begin a call without a task, if that is what the body has; ``go_on`` is its task where it takes one."""
+        conversation = self.conversation
+        if self.over.is_set() or conversation.is_full:
+            return None
+        try:
+            frame = decode_frame(aloft.request.body)
+            if frame.method not in CALLS or frame.id is UNSET:
+                return None
+            slot = conversation.take_frame(frame)
+        except RemoteProtocolError:
+            return None
+        if not isinstance(slot, Slot):
+            return None  # it is refused again, and that is said, where it is taken in again
+        flight = _Flight(flights, self, slot, aloft, go_on)
+        return flight if flight.begin() else None
+
     def find(self, number: int) -> Outlet | None:
         """A stream by its number, as long as anything can come of it."""
         return self._outlets.get(number)
@@ -131,6 +159,15 @@ class Session:
         for number in [number for number, outlet in self._outlets.items() if outlet.is_spent]:
             del self._outlets[number]
 
+    def keep(self, flight: _Flight) -> None:
+        """A call is under way without a task."""
+        self._flights[flight] = None
+
+    def drop(self, flight: _Flight) -> None:
+        """It is not any more."""
+        del self._flights[flight]
+        self.last_used = trio.current_time()
+
     async def _answer(self, taken: Taken, outlet: Outlet) -> None:
         message: bytes | None = None
         try:
@@ -143,6 +180,41 @@ class Session:
     def _drop_spent(self, outlet: Outlet) -> None:
         if outlet.is_spent:
             self._outlets.pop(outlet.number, None)
+
+
+class _Flight(Flight):
+    """A call of a session without a task."""
+
+    __slots__ = ("_go_on_with", "_session")
+
+    def __init__(self, flights: Flights, session: Session, slot: Slot, aloft: Aloft, go_on: GoOn) -> None:
+        super().__init__(flights, session.conversation, slot, aloft)
+        self._session = session
+        self._go_on_with = go_on
+
+    def begin(self) -> bool:
+        begun = super().begin()
+        if begun:
+            self._session.keep(self)
+        return begun
+
+    def answered(self, answer: Answer) -> None:
+        self._session.drop(self)
+        self.aloft.answer(200, answer.data, JSON_HEADERS)
+
+    def left_alone(self) -> None:
+        """Only the end of the session cancels it."""
+        self._session.drop(self)
+        self._session.begin(Taken([self.slot], []))
+
+    def cut_off(self) -> None:
+        """The session is over."""
+        self.land()
+        self.end()
+
+    async def landed(self, response: HttpResponse) -> None:
+        self._session.drop(self)
+        await self._go_on_with(self._session, self.slot, self.aloft.request, response)
 
 
 class Sessions:

@@ -6,6 +6,7 @@ basic/transports/streamable-http, Cancellation.)
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from mcpx.host.changes import Unheard
 from mcpx.host.conversation import Conversation, Slot
 from mcpx.host.eras import Envelopes
 from mcpx.host.http.exchanges import answer_all, answer_one, send_refusals, take_body
+from mcpx.host.http.flights import CALLS, Flight
 from mcpx.host.http.reply import EVENTS, JSON_HEADERS, TEXT_HEADERS, Events, Reply
 from mcpx.host.listen import LISTEN
 from mcpx.spec import meta
@@ -28,16 +30,17 @@ from mcpx.wire.frames import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, d
 from mcpx.wire.raws import members_of, string_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from msgspec import Raw
 
     from mcpx.host.answer import Answer
     from mcpx.host.http.exchanges import Owed
+    from mcpx.host.http.flights import Flights
     from mcpx.host.http.reply import Pulse
     from mcpx.host.inbound import Inbound
     from mcpx.host.service import Service
-    from mcpx.transports.http_server import HttpRequest, HttpResponse
+    from mcpx.transports.http_server import Aloft, HttpRequest, HttpResponse
     from mcpx.wire.frames import Frame
 
 MAX_SHOWN = 80  # characters of a version in a message
@@ -49,16 +52,45 @@ _REFUSED = {**STATUS, INTERNAL_ERROR: 503}
 class Stateless:
     """Serves such POSTs, each as a conversation of its own: clients number from 0 (LV-37)."""
 
-    def __init__(self, service: Service, pulse: Pulse, owed: Owed) -> None:
+    def __init__(self, service: Service, pulse: Pulse, owed: Owed, flights: Flights) -> None:
         self._service = service
         self._pulse = pulse
         self._owed = owed
+        self.flights = flights
         self._envelopes = Envelopes()
         self._ending = trio.Event()
 
     def stop(self) -> None:
         """Let no more requests in, and have the listen streams end."""
         self._ending.set()
+
+    def begin(self, aloft: Aloft) -> Callable[[], None] | None:
+        """Begin a POST of the modern era without a task, if it is a call that nothing is wrong with."""
+        request = aloft.request
+        try:
+            frame = decode_frame(request.body)
+            if frame.method not in CALLS or frame.id is UNSET or self._ending.is_set():
+                return None
+            conversation = self._converse(request, 1)
+            slot = conversation.take_frame(frame)
+            if not isinstance(slot, Slot) or not self._fits(slot.inbound, request.headers):
+                return None
+        except McpxError:
+            return None  # what is wrong is found again, and said, by `modern`
+        flight = _Flight(self, conversation, slot, aloft)
+        return flight.hang_up if flight.begin() else None
+
+    def _fits(self, inbound: Inbound, headers: Mapping[str, str]) -> bool:
+        """``_check`` where nothing has to be waited for."""
+        if not inbound.modern:
+            return False
+        check_headers(headers, inbound.method, inbound.params, inbound.revision)
+        if inbound.method == "tools/call" and (name := string_of(inbound.params.get("name"))) is not None:
+            mirrored = self._service.gateway.mirrored_nowait(name, inbound.asker)
+            if mirrored is None:
+                return False
+            check_params(headers, mirrored, inbound.params.get("arguments"))
+        return True
 
     async def modern(self, request: HttpRequest, response: HttpResponse) -> None:
         """A POST of the modern era: one request or notification, whose headers say what its body does."""
@@ -80,7 +112,7 @@ class Stateless:
             if isinstance(taken, Slot):
                 refusal = await self._check(conversation, taken, headers)
                 if refusal is None:
-                    await self._answer(conversation, taken, request, response)
+                    await self.answer(conversation, taken, request, response)
                     return
             else:
                 refusal = _mismatch(conversation, request) or taken
@@ -147,9 +179,10 @@ class Stateless:
             raise
         return None
 
-    async def _answer(
+    async def answer(
         self, conversation: Conversation, slot: Slot, request: HttpRequest, response: HttpResponse
     ) -> None:
+        """Answer the one request of a modern POST."""
         reply = Reply(response, request.headers.get("accept"))
         if _needs_stream(slot) and not reply.streams:
             conversation.end(slot)
@@ -158,13 +191,48 @@ class Stateless:
         with self._pulse.keeping(reply):
             answer = await answer_one(conversation, slot, Events(reply), self._owed)
             assert answer is not None  # in this conversation nobody can cancel it
-            status = 200 if answer.code is None else STATUS.get(answer.code, 200)
-            await reply.finish(answer.data, status=status)
+            await reply.finish(answer.data, status=_status_of(answer))
+
+
+class _Flight(Flight):
+    """A modern POST without a task."""
+
+    __slots__ = ("_stateless",)
+
+    def __init__(self, stateless: Stateless, conversation: Conversation, slot: Slot, aloft: Aloft) -> None:
+        super().__init__(stateless.flights, conversation, slot, aloft)
+        self._stateless = stateless
+        conversation.__enter__()
+
+    def end(self) -> None:
+        super().end()
+        self.conversation.__exit__(None, None, None)
+
+    def answered(self, answer: Answer) -> None:
+        self.aloft.answer(_status_of(answer), answer.data, JSON_HEADERS)
+
+    def left_alone(self) -> None:
+        self.end()
+
+    async def landed(self, response: HttpResponse) -> None:
+        try:
+            await self._stateless.answer(self.conversation, self.slot, self.aloft.request, response)
+        finally:
+            self.conversation.__exit__(None, None, None)
+
+
+def _status_of(answer: Answer) -> int:
+    return 200 if answer.code is None else STATUS.get(answer.code, 200)
 
 
 def _caller(request: HttpRequest) -> str:
     """Who makes a request, as far as that was shown: with which credentials, none of which can be told from this."""
-    return f"http {sha256(request.headers.get('authorization', '').encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return _digest(request.headers.get("authorization", ""))
+
+
+@lru_cache(maxsize=64)
+def _digest(credentials: str) -> str:
+    return f"http {sha256(credentials.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _needs_stream(slot: Slot) -> bool:
