@@ -127,7 +127,7 @@ class HttpChannel(PostingChannel):
             await self.session.until_ready()
         return await super()._post_note(letter)
 
-    async def _converse(self, exchange: Exchange) -> str:
+    async def _converse(self, exchange: Exchange) -> str | None:
         letter = exchange.letter
         again = False
         if letter.version is not None:
@@ -138,7 +138,8 @@ class HttpChannel(PostingChannel):
             generation = exchange.generation = self.session.generation
             try:
                 await self._post(exchange)
-                return "The server's answer makes no sense."  # unless the connection could read it, and has done so
+                # Of a batch only the connection knows whether it could read it, and has done so.
+                return None if exchange.answered else "The server's answer makes no sense."
             except SessionExpired:
                 exchange.sent = False
                 # It did not run, so it may be sent again: once, since a server that forgets each session at once has
@@ -176,6 +177,7 @@ class HttpChannel(PostingChannel):
             if found.frame is None:
                 await self.deliver(Said(found.body, exchange.number))
                 return False
+            exchange.answered = found.alone
             await self.deliver(found.body)
             return True
 

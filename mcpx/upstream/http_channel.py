@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from collections import deque
 from typing import TYPE_CHECKING
 
 import trio
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mcpx.upstream")
 
+MAX_QUEUED = 64  # messages that came, before those who bring more wait for the connection to take them
 MAX_NOTES = 64  # notifications and answers under way at once, before their senders wait: they get no answer to wait for
 NOTE_LIMIT = 30.0  # seconds that a server may take to accept one; a request may take as long as its caller waits
 CLOSE_LIMIT = 0.5  # seconds that leaving waits for what is under way; within any exit budget
@@ -37,6 +38,7 @@ class Exchange:
         self.number = number
         self.scope = trio.CancelScope()
         self.sent = False  # all of it was written
+        self.answered = False  # what came for it is an answer beyond doubt
         self.place = Place()
         self.generation = 0  # of the session that it was sent in
         self.doubt: str | None = None  # why its answer ends the channel as well
@@ -54,7 +56,9 @@ class PostingChannel(ABC):
         self.max_frame = max_frame
         self._crew = crew
         self._exchanges: dict[int, Exchange] = {}
-        self._put, self._inbox = trio.open_memory_channel[bytes | Said | Lost | Gap](0)
+        self._came: deque[bytes | Said | Lost | Gap] = deque()
+        self._arrival: trio.Event | None = None  # set when something comes; None while nobody waits for that
+        self._taken = trio.Event()  # replaced whenever what came has been taken
         self._notes = 0  # under way
         self._progress = trio.Event()  # replaced whenever one of them is done
         self._end = "The connection to the server ended."
@@ -68,15 +72,15 @@ class PostingChannel(ABC):
 
     async def receive(self) -> Sequence[bytes | Oversize | Said | Lost | Gap]:
         """The next messages; see ``ClientChannel``."""
-        try:
-            messages = [await self._inbox.receive()]
-        except trio.EndOfChannel:
-            return []
-        try:
-            while True:
-                messages.append(self._inbox.receive_nowait())
-        except (trio.WouldBlock, trio.EndOfChannel):
-            return messages
+        while not (self._came or self.ended):
+            self._arrival = trio.Event()
+            await self._arrival.wait()
+        messages = list(self._came)
+        if len(messages) >= MAX_QUEUED:
+            self._taken.set()
+            self._taken = trio.Event()
+        self._came.clear()
+        return messages
 
     def send_nowait(self, message: bytes) -> None:
         """Send one message at once; see ``ClientChannel``."""
@@ -113,13 +117,23 @@ class PostingChannel(ABC):
         if not self.ended:
             self.ended = True
             self._end = reason
-            self._put.close()
+            self._taken.set()
+            self._arrive()
             self._wake()
 
     async def deliver(self, item: bytes | Said | Lost | Gap) -> None:
-        """Queue what came, until the connection has taken it."""
-        with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # ended, and with it every call
-            await self._put.send(item)
+        """Queue what came; where much is queued already, wait until the connection has taken it."""
+        if self.ended:  # and with it every call
+            return
+        self._came.append(item)
+        self._arrive()
+        if len(self._came) >= MAX_QUEUED:
+            await self._taken.wait()
+
+    def _arrive(self) -> None:
+        if self._arrival is not None:
+            self._arrival.set()
+            self._arrival = None
 
     def _begin(self, letter: Letter) -> None:
         if self.ended:
@@ -151,10 +165,12 @@ class PostingChannel(ABC):
             except NoAnswer as error:
                 lost = Lost(exchange.number, error.reason, error.status)
         del self._exchanges[exchange.number]
-        if lost is not None and not exchange.scope.cancelled_caught:
+        if exchange.scope.cancelled_caught:
+            return
+        if lost is not None:
             await self.deliver(lost)
-            if exchange.doubt is not None:
-                self.end(exchange.doubt)
+        if exchange.doubt is not None:
+            self.end(exchange.doubt)
 
     async def _run_note(self, letter: Letter, then: Callable[[], None] | None) -> None:
         """Post what gets no answer. That it was refused is worth a line in the log, and nothing else can be done."""

@@ -52,6 +52,7 @@ class Answered(NamedTuple):
 
     body: bytes
     frame: frames.Frame | None = None  # the answer to that request; None for anything else
+    alone: bool = True  # it is nothing beside that, so that whoever reads it finds the answer; a batch not all read
 
 
 def read_answer(body: bytes, number: int, *, alone: bool) -> Answered:
@@ -82,7 +83,7 @@ def _among(body: bytes, number: int) -> Answered:
     try:
         for one in frames.split_batch(body):
             if (frame := read_answer(one, number, alone=False).frame) is not None:
-                return Answered(body, frame)
+                return Answered(body, frame, alone=False)
     except RemoteProtocolError:
         pass
     return Answered(body)

@@ -104,6 +104,8 @@ class LegacySession:
 
     async def until_ready(self) -> None:
         """Wait while a session is being opened: what comes too early would be refused."""
+        if self._ready.is_set() and self._renewing is None and self.listening.is_set():
+            return  # nothing is waited for, and nobody else gets a turn
         with trio.move_on_after(READY_LIMIT):
             await self._ready.wait()
         listening: trio.Event | None = None
