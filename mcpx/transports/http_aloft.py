@@ -39,6 +39,7 @@ class Aloft:
 
     def answer(self, status: int, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> None:
         """The whole answer."""
+        self.hang_up = None  # whose it is holds on to this
         self.unsent = self.response.send_nowait(status, body, headers)
         self._tell(self)
 

@@ -235,7 +235,7 @@ class HttpConnection:
         """Go on with a request that was under way, or with what could not be written of its answer."""
         if self._aloft is None:
             return None  # its client has hung up
-        self._aloft = None
+        self._aloft = aloft.hang_up = None
         if aloft.landed is not None:
             again = await self._handle(aloft.request, aloft.response, partial(aloft.landed, aloft.response))
         else:
