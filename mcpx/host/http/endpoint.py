@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from mcpx.host.ending import Ending
+    from mcpx.host.http.flights import Flight
     from mcpx.host.http.outlet import Outlet, Said, View
     from mcpx.host.http.reply import Pulse
     from mcpx.host.service import Service
@@ -109,13 +110,15 @@ class Endpoint:
         flight = None if session is None else session.send_aloft(self._flights, aloft, self._go_on)
         return None if flight is None else flight.hang_up
 
-    async def _go_on(self, session: Session, slot: Slot, request: HttpRequest, response: HttpResponse) -> None:
+    async def _go_on(self, session: Session, flight: Flight, response: HttpResponse) -> None:
         """Go on with a call of a session that was begun without a task."""
+        request = flight.aloft.request
         with session.used():
             if session.over.is_set():
                 await Reply(response, request.headers.get("accept")).finish_empty()
             else:
-                await self._view(session, session.begin(Taken([slot], [])), None, request, response)
+                outlet = session.begin(Taken([flight.slot], []))
+                await self._view(session, outlet, None, request, response, since=flight.since)
 
     async def drain(self) -> None:
         """The end has begun: let nothing more in, give what is owed its time, and then cut it short.
@@ -248,8 +251,12 @@ class Endpoint:
         response: HttpResponse,
         *,
         at_once: bool = False,
+        since: float | None = None,
     ) -> None:
-        """Show a client what is said on a stream, from behind ``after`` or what nobody has seen, until it ends."""
+        """Show a client what is said on a stream, from behind ``after`` or what nobody has seen, until it ends.
+
+        It has asked for that ``since`` then, or just now.
+        """
         with session.view(outlet, after) as view:
             start = view.cursor
 
@@ -257,11 +264,15 @@ class Endpoint:
                 outlet.begin()
                 return outlet.bookmark(start) if session.polls else b""
 
-            reply = Reply(response, request.headers.get("accept"), begin)
+            reply = Reply(response, request.headers.get("accept"), begin, since=since)
             with self._pulse.keeping(reply):
                 if at_once:
                     await reply.open()
-                await _show(view, reply, POLL_AFTER if session.polls and reply.streams else float("inf"))
+                await _show(
+                    view,
+                    reply,
+                    (since or trio.current_time()) + POLL_AFTER if session.polls and reply.streams else float("inf"),
+                )
 
 
 @asynccontextmanager
@@ -279,12 +290,11 @@ async def open_endpoint(service: Service, ending: Ending) -> AsyncGenerator[Endp
         yield Endpoint(sessions, Stateless(service, pulse, owed, flights), pulse, owed, flights, ending)
 
 
-async def _show(view: View, reply: Reply, limit: float) -> None:
-    """Say all that comes, for at most so many seconds; what is being written then is written whole.
+async def _show(view: View, reply: Reply, end: float) -> None:
+    """Say all that comes until then; what is being written then is written whole.
 
     A client that has gone is shown nothing more, as somebody else may come for it.
     """
-    end = trio.current_time() + limit
     while not reply.gone:
         news: list[Said] | None = None
         with trio.move_on_at(end):

@@ -35,10 +35,9 @@ class Flights:
         self._some = trio.Event()  # set while there are any, unless `run` is awake anyway
 
     def add(self, flight: Flight) -> None:
-        """One has begun."""
-        self._up[flight] = trio.current_time() + MAX_FLIGHT
+        """One is up."""
+        self._up[flight] = flight.since + MAX_FLIGHT
         self._some.set()
-        self.owed.add(flight)
 
     def remove(self, flight: Flight) -> bool:
         """One is over, or lands; say whether it was up until now."""
@@ -60,22 +59,23 @@ class Flights:
 class Flight(ABC):
     """One of them. It is up until it is answered or lands; its task has it from then on."""
 
-    __slots__ = ("_flights", "aloft", "conversation", "slot")
+    __slots__ = ("_flights", "aloft", "conversation", "since", "slot")
 
     def __init__(self, flights: Flights, conversation: Conversation, slot: Slot, aloft: Aloft) -> None:
         self._flights = flights
         self.conversation = conversation
         self.slot = slot
         self.aloft = aloft
+        self.since = trio.current_time()
 
-    def begin(self) -> bool:
-        """Send the request, if it needs no task so far; say whether it is under way. Else it has ended."""
-        if not self.conversation.begin(self.slot, self._heed):
-            self.end()
-            return False
+    def begin(self) -> None:
+        """Send the request, if it needs no task so far; else it lands at once."""
         self.slot.flights = self
-        self._flights.add(self)
-        return True
+        self._flights.owed.add(self)
+        if self.conversation.begin(self.slot, self._heed):
+            self._flights.add(self)
+        else:
+            self.aloft.land(self._go_on)
 
     def land(self) -> None:
         """Have a task go on with it, if that is not so already."""

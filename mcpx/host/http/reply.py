@@ -48,10 +48,17 @@ class Reply:
     """What is said to one POST or GET.
 
     ``accept`` is its ``Accept`` header. ``begin`` is called where this becomes a stream, and gives what that begins
-    with.
+    with. ``since`` is when it was asked for, if that was not just now.
     """
 
-    def __init__(self, response: HttpResponse, accept: str | None, begin: Callable[[], bytes] = bytes) -> None:
+    def __init__(
+        self,
+        response: HttpResponse,
+        accept: str | None,
+        begin: Callable[[], bytes] = bytes,
+        *,
+        since: float | None = None,
+    ) -> None:
         self._response = response
         self._begin = begin
         self._streams, self._json = forms(accept)
@@ -60,7 +67,7 @@ class Reply:
         self._gone = False
         self._beating = False
         self._lock = trio.Lock()  # one write at a time, and none after the last
-        self._quiet_since = trio.current_time()
+        self._quiet_since = trio.current_time() if since is None else since
 
     @property
     def acceptable(self) -> bool:

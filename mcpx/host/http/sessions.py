@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from mcpx.host.http.outlet import View
     from mcpx.host.service import Service
     from mcpx.settings import Limits
-    from mcpx.transports.http_server import Aloft, HttpRequest, HttpResponse
+    from mcpx.transports.http_server import Aloft, HttpResponse
 
-    GoOn = Callable[["Session", Slot, HttpRequest, HttpResponse], Awaitable[None]]
+    GoOn = Callable[["Session", Flight, HttpResponse], Awaitable[None]]
 
 log = logging.getLogger("mcpx.host")
 
@@ -116,6 +116,8 @@ class Session:
         number = next(self._numbers)
         outlet = self._outlets[number] = Outlet(self._replay, number)
         self._exchanges.start_soon(self._answer, taken, outlet)
+        for slot in taken.slots:
+            self._owed.add(slot.scope)  # not only once its task has begun
         return outlet
 
     def send_aloft(self, flights: Flights, aloft: Aloft, go_on: GoOn) -> Flight | None:
@@ -133,7 +135,9 @@ class Session:
         if not isinstance(slot, Slot):
             return None  # it is refused again, and that is said, where it is taken in again
         flight = _Flight(flights, self, slot, aloft, go_on)
-        return flight if flight.begin() else None
+        self._flights[flight] = None
+        flight.begin()
+        return flight
 
     def find(self, number: int) -> Outlet | None:
         """A stream by its number, as long as anything can come of it."""
@@ -159,12 +163,8 @@ class Session:
         for number in [number for number, outlet in self._outlets.items() if outlet.is_spent]:
             del self._outlets[number]
 
-    def keep(self, flight: _Flight) -> None:
-        """A call is under way without a task."""
-        self._flights[flight] = None
-
     def drop(self, flight: _Flight) -> None:
-        """It is not any more."""
+        """A call is not under way without a task any more."""
         del self._flights[flight]
         self.last_used = trio.current_time()
 
@@ -192,12 +192,6 @@ class _Flight(Flight):
         self._session = session
         self._go_on_with = go_on
 
-    def begin(self) -> bool:
-        begun = super().begin()
-        if begun:
-            self._session.keep(self)
-        return begun
-
     def answered(self, answer: Answer) -> None:
         self._session.drop(self)
         self.aloft.answer(200, answer.data, JSON_HEADERS)
@@ -214,7 +208,7 @@ class _Flight(Flight):
 
     async def landed(self, response: HttpResponse) -> None:
         self._session.drop(self)
-        await self._go_on_with(self._session, self.slot, self.aloft.request, response)
+        await self._go_on_with(self._session, self, response)
 
 
 class Sessions:

@@ -78,7 +78,8 @@ class Stateless:
         except McpxError:
             return None  # what is wrong is found again, and said, by `modern`
         flight = _Flight(self, conversation, slot, aloft)
-        return flight.hang_up if flight.begin() else None
+        flight.begin()
+        return flight.hang_up
 
     def _fits(self, inbound: Inbound, headers: Mapping[str, str]) -> bool:
         """``_check`` where nothing has to be waited for."""
@@ -180,10 +181,15 @@ class Stateless:
         return None
 
     async def answer(
-        self, conversation: Conversation, slot: Slot, request: HttpRequest, response: HttpResponse
+        self,
+        conversation: Conversation,
+        slot: Slot,
+        request: HttpRequest,
+        response: HttpResponse,
+        since: float | None = None,
     ) -> None:
-        """Answer the one request of a modern POST."""
-        reply = Reply(response, request.headers.get("accept"))
+        """Answer the one request of a modern POST, which has come ``since`` then, or just now."""
+        reply = Reply(response, request.headers.get("accept"), since=since)
         if _needs_stream(slot) and not reply.streams:
             conversation.end(slot)
             await _refuse_unheard(response)
@@ -216,7 +222,7 @@ class _Flight(Flight):
 
     async def landed(self, response: HttpResponse) -> None:
         try:
-            await self._stateless.answer(self.conversation, self.slot, self.aloft.request, response)
+            await self._stateless.answer(self.conversation, self.slot, self.aloft.request, response, self.since)
         finally:
             self.conversation.__exit__(None, None, None)
 

@@ -13,7 +13,7 @@ from mcpx.transports.http_server import Answer, HttpLimits, HttpRequest, HttpRes
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from mcpx.transports.http_server import Check, Handler
+    from mcpx.transports.http_server import Begin, Check, Handler
 
 MAX_BODY = 200_000
 GET = b"GET /mcp HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -133,7 +133,12 @@ async def echo(request: HttpRequest, response: HttpResponse) -> None:
 
 @asynccontextmanager
 async def serving(
-    handler: Handler = echo, check: Check = nothing_against, *, listeners: Sequence[Any] = (), **limits: Any
+    handler: Handler = echo,
+    check: Check = nothing_against,
+    *,
+    listeners: Sequence[Any] = (),
+    begin: Begin | None = None,
+    **limits: Any,
 ) -> AsyncIterator[Server]:
     """A server in memory, or at the ``listeners``; on leaving it is stopped, and is to end by itself."""
     server = Server(MemoryListener())
@@ -142,7 +147,7 @@ async def serving(
 
     async def serve(*, task_status: trio.TaskStatus[None]) -> None:
         with server.scope:
-            await serve_http(places, check, handler, bounds, stop=server.stop, task_status=task_status)
+            await serve_http(places, check, handler, bounds, stop=server.stop, begin=begin, task_status=task_status)
         server.ended.set()
 
     async with trio.open_nursery() as nursery:

@@ -6,7 +6,7 @@ Every JSON-RPC message that comes back is held against the schema of its revisio
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -28,11 +28,12 @@ from tests.support.schemas import validate
 from tests.unit.host.talk import FakeGateway
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from mcpx.host.http.endpoint import Endpoint
     from mcpx.host.http.sessions import Session
     from mcpx.spec.headers import ParamHeader
+    from mcpx.transports.http_aloft import Landed
     from mcpx.upstream.call import Asker
     from mcpx.wire.sse import Event
 
@@ -56,6 +57,12 @@ class HttpGateway(FakeGateway):
         self.mirroring = trio.Event()
         self.mirroring.set()
         self.mirrored_for: list[str] = []
+
+    def mirrored_nowait(self, tool: str, asker: Asker) -> tuple[ParamHeader, ...] | None:
+        if not self.mirroring.is_set():
+            return None
+        self.mirrored_for.append(tool)
+        return self.declared
 
     async def mirrored(self, tool: str, asker: Asker) -> tuple[ParamHeader, ...]:
         self.mirrored_for.append(tool)
@@ -115,12 +122,34 @@ class FakeResponse:
         await trio.lowlevel.cancel_shielded_checkpoint()
 
 
+class FakeAloft:
+    """The way for the answer of a request without a task, or to one."""
+
+    def __init__(self, request: HttpRequest, response: FakeResponse) -> None:
+        self.request = request
+        self.response = response
+        self.answered: tuple[Any, ...] = ()
+        self.landed: Landed | None = None
+        self.over = trio.Event()
+
+    def answer(self, *answer: Any) -> None:
+        assert not self.over.is_set()
+        self.answered = answer
+        self.over.set()
+
+    def land(self, landed: Landed) -> None:
+        assert not self.over.is_set()
+        self.landed = landed
+        self.over.set()
+
+
 class Sent:
     """One HTTP request under way. Frames are those of its body so far, whichever form it has."""
 
     def __init__(self, asked: Any, revision: str) -> None:
         self.response = FakeResponse()
         self.done = trio.Event()
+        self.aloft: FakeAloft | None = None  # where it was under way without a task
         self._revision = revision
         self._methods = {
             json.dumps(one["id"]): one["method"]
@@ -131,10 +160,32 @@ class Sent:
 
     async def run(self, endpoint: Endpoint, request: HttpRequest) -> None:
         with self._scope:
-            await endpoint.handle(request, self.response)  # type: ignore[arg-type]
+            aloft = FakeAloft(request, self.response)
+            hang_up = endpoint.begin(aloft)  # type: ignore[arg-type]
+            if hang_up is None:
+                assert not aloft.over.is_set()
+                await endpoint.handle(request, self.response)  # type: ignore[arg-type]
+            else:
+                self.aloft = aloft
+                await self._fly(aloft, hang_up)
             assert self.response.started
         self.response.ended = True
         self.done.set()
+
+    async def _fly(self, aloft: FakeAloft, hang_up: Callable[[], None]) -> None:
+        """As a connection has it."""
+        landed = None
+        try:
+            await aloft.over.wait()
+            landed = aloft.landed
+        finally:
+            if landed is None and not aloft.answered:
+                hang_up()
+        if landed is not None:
+            await landed(self.response)  # type: ignore[arg-type]
+        else:
+            with suppress(trio.BrokenResourceError):
+                await self.response.send(*aloft.answered)
 
     def hang_up(self) -> None:
         """The client goes, which the server notices at once."""

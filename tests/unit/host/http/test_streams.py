@@ -189,7 +189,8 @@ async def test_a_long_stream_is_closed_for_clients_that_poll_and_for_no_others()
         assert stream.done.is_set()
         assert not stays.done.is_set()
         assert not plain.response.started
-        assert (sent.ids[-1], sent.events[-1].retry, sent.frames) == ("1-0", 1000, [])
+        assert sent.ids[-1] in ("1-0", "2-0")  # it and the plain one took tasks at the same time, in whatever order
+        assert (sent.events[-1].retry, sent.frames) == (1000, [])
         back = polling.resume(sent.ids[-1])
         await settled()
         for call in gateway.calls:
