@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcpx.upstream.supervisor import Instance, Supervisor
 
 
-class Target(NamedTuple):
+class Target(msgspec.Struct, frozen=True, gc=False):
     """Where a request goes, and the params that name the item as its server does."""
 
     supervisor: Supervisor
@@ -126,7 +126,7 @@ class Router:
             raise UpstreamError(possible[0], failures[0])
 
 
-class Public(NamedTuple):
+class Public(msgspec.Struct, frozen=True, gc=False):
     """What a request calls its item, and where in the params that stands."""
 
     text: str
@@ -135,8 +135,10 @@ class Public(NamedTuple):
 
     def renamed(self, params: dict[str, Raw], own: str) -> dict[str, Raw]:
         """The params with the server's own name for the item."""
-        member = {"uri" if self.is_uri else "name": frames.to_raw(own)}
-        return params | (member if self.within is None else {"ref": frames.to_raw(self.within | member)})
+        key, name = "uri" if self.is_uri else "name", frames.to_raw(own)
+        if self.within is None:
+            return {**params, key: name}
+        return {**params, "ref": frames.to_raw({**self.within, key: name})}
 
 
 def _by_name(params: dict[str, Raw]) -> Public:
@@ -287,9 +289,7 @@ class Exchange:
             if route.undeclared is None:
                 raise RpcError(frames.METHOD_NOT_FOUND, f"{supervisor.name} offers no {route.capability}")
             return Reply(route.undeclared, session.revision, supervisor.name)
-        if target.params is not request.params:
-            request = msgspec.structs.replace(request, params=target.params)
-        self._call = session.call(request)
+        self._call = session.call(request, target.params)
         return None
 
 

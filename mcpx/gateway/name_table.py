@@ -51,12 +51,14 @@ class NameTable:
 
     def __init__(self) -> None:
         self._owners: dict[ListKind, dict[str, dict[str, str]]] = {}  # kind -> public -> server -> own name
+        self._found: dict[ListKind, dict[str, Owner]] = {}  # what `find` has found since the last change
 
     def replace(self, server: str, kind: ListKind, names: Iterable[tuple[str, str]]) -> list[Clash]:
         """Put a server's items of one kind, as pairs of public and own name, in the place of those it had.
 
         Returns the clashes that these items have a part in. An own name that comes twice counts once.
         """
+        self._found.pop(kind, None)
         offered: dict[str, set[str]] = {}
         for public, own in names:
             offered.setdefault(public, set()).add(own)
@@ -78,6 +80,9 @@ class NameTable:
 
     def find(self, kind: ListKind, public: str) -> Owner | None:
         """Whose a public name is; ``None`` where nobody has it. Raises ``NameClash`` where several servers offer it."""
+        found = self._found.setdefault(kind, {})
+        if (known := found.get(public)) is not None:
+            return known
         owners = self._owners.get(kind, {}).get(public)
         if owners is None:
             return None
@@ -85,7 +90,8 @@ class NameTable:
             clash = self._across(kind, public)
             raise NameClash(", ".join(owner.server for owner in clash.refused), f"{clash}.")
         [(server, own)] = owners.items()
-        return Owner(server, own)
+        found[public] = owner = Owner(server, own)
+        return owner
 
     def is_shown(self, kind: ListKind, public: str, owner: Owner) -> bool:
         """Whether a list may show this item under this name: it has the name, and has it alone."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 import trio
 
 from mcpx.settings import MiB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_PENDING = (
     MiB  # bytes queued for a peer that does not read, before its senders wait; a longer frame still goes whole
@@ -14,10 +18,15 @@ MAX_PENDING = (
 
 
 class Outbox:
-    """The sending half of a channel: senders put messages in, one writer takes them out and says when they are gone."""
+    """The sending half of a channel: senders put messages in, one writer takes them out and says when they are gone.
 
-    def __init__(self, max_pending: int) -> None:
+    ``at_once`` is tried with a message that comes while the writer has nothing to do; it says whether it has written
+    all of it, without waiting, or nothing.
+    """
+
+    def __init__(self, max_pending: int, at_once: Callable[[bytes], bool] | None = None) -> None:
         self._max_pending = max_pending
+        self._at_once = at_once
         self._messages: deque[bytes] = deque()
         self._put = 0  # bytes ever put in
         self._done = 0  # bytes ever written; the difference is what is pending
@@ -29,7 +38,9 @@ class Outbox:
 
     def put_nowait(self, message: bytes) -> None:
         """Queue a message, over the bound if need be; dropped once ended."""
-        if not self._ended:
+        if self._ended:
+            return
+        if self._work is None or self._at_once is None or not self._at_once(message):
             self._messages.append(message)
             self._put += len(message)
             self._call_writer()

@@ -8,12 +8,15 @@ there is something, and a write is tried at once.
 from __future__ import annotations
 
 import os
+import select
+import stat
 
 import trio
 
 from mcpx.settings import KiB
 
 DEFAULT_READ = 64 * KiB  # bytes
+PIPE_BUF = getattr(select, "PIPE_BUF", 0)  # Windows has none
 
 
 class Pipe(trio.abc.Stream):
@@ -24,6 +27,7 @@ class Pipe(trio.abc.Stream):
 
     def __init__(self, stream: trio.lowlevel.FdStream) -> None:
         self._stream = stream
+        self._atomic = PIPE_BUF if stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode) else 0
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """What has come, at most ``max_bytes``, waiting for the first of it; nothing at the end.
@@ -52,6 +56,18 @@ class Pipe(trio.abc.Stream):
                 await trio.lowlevel.wait_writable(fd)
             except OSError as error:
                 raise trio.BrokenResourceError from error
+
+    def write_nowait(self, data: bytes) -> bool:
+        """Write all of it at once, or nothing; say which. What fails for good is left to ``send_all`` to say.
+
+        Only a pipe does this, with no more than ``PIPE_BUF`` bytes (POSIX, ``write``). Nobody may be in ``send_all``.
+        """
+        if len(data) > self._atomic:
+            return False
+        try:
+            return os.write(self._fileno(), data) == len(data)
+        except (OSError, trio.ClosedResourceError):
+            return False
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until something can be written."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import trio
@@ -10,6 +12,7 @@ import trio
 from mcpx.settings import KiB, MiB
 from mcpx.transports.crew import open_crew
 from mcpx.transports.outbox import MAX_PENDING, Outbox, Sending
+from mcpx.transports.pipes import Pipe
 from mcpx.wire.lines import LineSplitter, one_line
 
 if TYPE_CHECKING:
@@ -21,6 +24,9 @@ READ_MIN = 64 * KiB  # what a pipe holds on Linux
 READ_MAX = MiB  # one read while a long message is under way: fewer wakeups, and no noticeable extra memory
 PORTION = 256  # messages that are handed on at once; a read may bring ten thousand, and others want a turn as well
 WRITE_BATCH = 128 * KiB  # small messages are joined into writes of about this size; a larger one goes alone, uncopied
+ALONE = (
+    50e-6  # seconds that a message keeps from the last one to be written at once: less than a way to a peer and back
+)
 FLUSH_LIMIT = 1.0  # seconds that leaving a channel waits for a peer to read what is queued for it
 
 
@@ -35,7 +41,10 @@ class LineChannel(Sending):
         max_frame: int,
         max_pending: int = MAX_PENDING,
     ) -> None:
-        super().__init__(Outbox(max_pending))
+        self._sparse = True  # messages come one by one
+        self._last = 0.0  # when one was last written at once
+        pipe = send_stream if isinstance(send_stream, Pipe) else None
+        super().__init__(Outbox(max_pending, None if pipe is None else partial(self._write_at_once, pipe)))
         self._receive_stream = receive_stream
         self._send_stream = send_stream
         self._splitter = LineSplitter(max_frame)
@@ -78,6 +87,15 @@ class LineChannel(Sending):
     def _form(self, message: bytes) -> bytes:
         return one_line(message)
 
+    def _write_at_once(self, pipe: Pipe, message: bytes) -> bool:
+        """Write a message that comes alone, which spares the writer a turn. Of many, what is close behind is collected:
+        each write wakes the peer, which costs more than all else about it.
+        """
+        if self._sparse:
+            before, self._last = self._last, perf_counter()
+            self._sparse = self._last - before > ALONE
+        return self._sparse and pipe.write_nowait(b"%b\n" % message)
+
     async def discard(self) -> None:
         """Read and forget until the stream ends or breaks: a peer that is shutting down may still have much to say."""
         try:
@@ -105,6 +123,7 @@ class LineChannel(Sending):
             self._outbox.close()  # the reader will say why
 
     async def _write(self, batch: list[bytes]) -> None:
+        self._sparse = len(batch) == 1
         size = sum(map(len, batch))
         if size <= WRITE_BATCH:
             await self._send_stream.send_all(b"\n".join([*batch, b""]))

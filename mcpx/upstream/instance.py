@@ -49,6 +49,12 @@ class Instance:
         self.start_failed = False  # the last attempt never came up
         self.retry_at = 0.0
         self.scope = trio.CancelScope()
+        self.ending = False
+
+    def end(self) -> None:
+        """It is to end: no more calls come to it."""
+        self.ending = True
+        self.scope.cancel()
 
     @property
     def idle(self) -> bool:
@@ -57,7 +63,7 @@ class Instance:
     @property
     def is_free_seat(self) -> bool:
         """Whether it is for hosts without a connection, and nobody uses it, so that the next one can."""
-        return self.key.seat is not None and self.leases == 0 and not self.scope.cancel_called
+        return self.key.seat is not None and self.leases == 0 and not self.ending
 
     @property
     def certainty(self) -> Certainty:
@@ -73,7 +79,7 @@ class Instance:
             self.state == "up"
             and self.session is not None
             and not self.session.connection.closed.is_set()
-            and not self.scope.cancel_called
+            and not self.ending
         )
 
     @property

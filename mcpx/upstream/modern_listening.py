@@ -256,7 +256,7 @@ class ModernListening(Listening):
         request = Request(LISTEN, {"notifications": _filter(stream.asked)}, session.revision, LISTENER)
         stream.call = PendingCall(
             session.connection,
-            lambda number: session.frame(number, request, None, progress=False),
+            lambda number: session.frame(number, request, request.params, progress=False),
             CallClock(inf, inf),
         )
         with stream.scope, stream.call as call:

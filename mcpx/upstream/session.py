@@ -105,9 +105,11 @@ class Session:
         """Whether the server will tell, unasked, when this list changes."""
         return self.form.announces_changes and promises_changes(self.identity.capabilities.get(capability))
 
-    def call(self, request: Request) -> SessionCall:
-        """A host's request on its way; it is sent by the first ``next``."""
-        return SessionCall(self, request)
+    def call(self, request: Request, params: dict[str, Raw] | None = None) -> SessionCall:
+        """A host's request on its way, with the params that name the item as this server does; it is sent by the first
+        ``next``.
+        """
+        return SessionCall(self, request, request.params if params is None else params)
 
     def roots_changed(self) -> None:
         """The host's roots have changed; the server is told where it was promised that."""
@@ -125,7 +127,7 @@ class Session:
         """
         if asker.log_level is not None:  # which is for requests of the host's own: of this one it would hear nothing
             asker = msgspec.structs.replace(asker, log_level=None)
-        with SessionCall(self, Request(method, params, self.revision, asker), own=True) as call:
+        with SessionCall(self, Request(method, params, self.revision, asker), params, own=True) as call:
             while True:
                 event = await call.next()
                 if type(event) is Reply:
@@ -141,15 +143,25 @@ class Session:
             if cursor is None or cursor == before:
                 return
 
-    def frame(self, number: int, request: Request, extra: Mapping[str, Raw] | None, *, progress: bool = True) -> bytes:
-        """A request as this server's revision says it, with ``extra`` params added; ``progress`` asks for that."""
+    def frame(
+        self,
+        number: int,
+        request: Request,
+        params: dict[str, Raw],
+        extra: Mapping[str, Raw] | None = None,
+        *,
+        progress: bool = True,
+    ) -> bytes:
+        """A request as this server's revision says it, with these ``params`` in place of its own, and ``extra`` ones as
+        they are; ``progress`` asks for that.
+        """
         self.logs.note(request.asker)
-        params: dict[str, Any] = dict(carry_params(request.method, request.params, request.revision, self.revision))
+        said: dict[str, Any] = dict(carry_params(request.method, params, request.revision, self.revision))
         if extra:
-            params.update(extra)
+            said.update(extra)
         if meta := self.form.meta(request.asker, request.meta, number if progress else None):
-            params["_meta"] = meta
-        return frames.encode_request(number, request.method, params)
+            said["_meta"] = meta
+        return frames.encode_request(number, request.method, said)
 
     # -- what the connection hears
 

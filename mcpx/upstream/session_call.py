@@ -72,7 +72,9 @@ class _Retry(msgspec.Struct, frozen=True):
 
 
 class SessionCall:
-    """A ``Call`` on one session. ``own`` is for requests of mcpx's own, which no question rides on."""
+    """A ``Call`` on one session. ``params`` stand for the request's, which name the item as hosts do; ``own`` is for
+    requests of mcpx's own, which no question rides on.
+    """
 
     __slots__ = (
         "_asked",
@@ -82,6 +84,7 @@ class SessionCall:
         "_failure",
         "_listed_again",
         "_own",
+        "_params",
         "_pending",
         "_request",
         "_retry",
@@ -91,10 +94,11 @@ class SessionCall:
         "_wake",
     )
 
-    def __init__(self, session: Session, request: Request, *, own: bool = False) -> None:
+    def __init__(self, session: Session, request: Request, params: dict[str, Raw], *, own: bool = False) -> None:
         limits = session.limits
         self._session = session
         self._request = request
+        self._params = params
         self._own = own
         self._clock = CallClock(limits.call_timeout, limits.call_timeout_total, limits.question_timeout)
         self._rounds = 0
@@ -209,11 +213,11 @@ class SessionCall:
                 return event
 
     def _attempt(self) -> PendingCall:
-        session, request, extra = self._session, self._request, self._extra
+        session, request, params, extra = self._session, self._request, self._params, self._extra
         rank = NO_HOST if self._own else ANY_HOST if request.method in _INTERRUPTED else LEGACY_HOST
         return PendingCall(
             session.connection,
-            lambda number: session.frame(number, request, extra),
+            lambda number: session.frame(number, request, params, extra),
             self._clock,
             asker=request.asker,
             rank=rank,

@@ -224,14 +224,15 @@ class Supervisor:
     def release(self, instance: Instance) -> None:
         """Give a leased instance back."""
         instance.leases -= 1
-        instance.last_used = trio.current_time()
+        if instance.leases == 0:
+            instance.last_used = trio.current_time()
         if instance.key.seat is not None:
             if instance.questions is not None:
                 instance.questions.released()
             self._wake()
         if instance.idle:
             if instance.key.call is not None:
-                instance.scope.cancel()
+                instance.end()
             self._wake()
 
     def _take(self, instance: Instance, asker: Asker) -> Instance:
@@ -264,7 +265,7 @@ class Supervisor:
         victim = min((one for one in self._instances.values() if one.idle), key=_last_used, default=None)
         if victim is None:
             return False
-        victim.scope.cancel()
+        victim.end()
         return True
 
     # -- listening
@@ -312,7 +313,7 @@ class Supervisor:
             instance.last_used = trio.current_time()
             if instance.idle:
                 if self.server.scope == "call":
-                    instance.scope.cancel()  # no call comes to this one
+                    instance.end()  # no call comes to this one
                 self._wake()
         if instance.session is not None:
             instance.session.listening.poke()
@@ -513,7 +514,7 @@ class Supervisor:
         if other is not None and other is not instance:
             if other.ready:
                 return False
-            other.scope.cancel()  # it waits for its turn to start, or to start again: this one is there already
+            other.end()  # it waits for its turn to start, or to start again: this one is there already
         if self._instances.get(instance.key) is instance:
             del self._instances[instance.key]
         instance.key = place
