@@ -70,6 +70,8 @@ class FakeCall:
         self._events: deque[Event | BaseException] = deque()
         self._wake = trio.Event()
         self._heed: Callable[[], None] | None = None
+        self.begins = True
+        self.begin_error: Exception | None = None
 
     def put(self, *events: Event | BaseException) -> None:
         self._events.extend(events)
@@ -95,7 +97,9 @@ class FakeCall:
             self.state = "cancelled"
 
     def begin_nowait(self, heed: Callable[[], None]) -> bool:
-        if self._events:
+        if self.begin_error is not None:
+            raise self.begin_error
+        if self._events or not self.begins:
             return False
         self.state = "open"
         self._heed = heed
@@ -171,6 +175,7 @@ class FakeGateway:
         self.identity_error: Exception | None = None
         self.script = script
         self.begins = True  # whether its calls can be sent without being waited for
+        self.begin_error: Exception | None = None  # what sending them so comes to
         self.calls: list[FakeCall] = []
         self.expected: list[str | None] = []  # the servers that these must be for
         self.sealer = Sealer(b"a key of the test")
@@ -200,8 +205,7 @@ class FakeGateway:
 
     def exchange(self, request: Request, *, expected: str | None = None) -> FakeCall:
         call = FakeCall(request)
-        if not self.begins:
-            call.begin_nowait = lambda heed: False
+        call.begins, call.begin_error = self.begins, self.begin_error
         self.expected.append(expected)
         call.put(*self.script)
         self.calls.append(call)
