@@ -133,7 +133,9 @@ class HostState:
         token = meta.get(keys.PROGRESS_TOKEN)
         if token is not None and id_key(token) is None:
             token = None  # neither a string nor an integer: there is no valid progress notification for it
-        foreign = {key: value for key, value in meta.items() if key not in keys.PER_HOP_KEYS}
+        foreign: dict[str, Raw] = {}
+        if not meta.keys() <= keys.PER_HOP_KEYS:
+            foreign = {key: value for key, value in meta.items() if key not in keys.PER_HOP_KEYS}
         return Inbound(method, params, foreign, revision, modern, asker, token)
 
     def _read_envelope(self, meta: Mapping[str, Raw]) -> tuple[str, Asker]:

@@ -9,8 +9,9 @@ malformed stays as it is.
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+
+from msgspec import Raw
 
 from mcpx.errors import LocalProtocolError
 from mcpx.spec.edits import CannotSay, Marks
@@ -22,15 +23,15 @@ from mcpx.spec.tables import RECORDS, UNIONS
 from mcpx.wire.frames import NULL, to_raw
 from mcpx.wire.raws import members_of, string_of, without
 
-if TYPE_CHECKING:
-    from msgspec import Raw
-
 __all__ = ["CannotSay", "carry", "carry_params", "carry_question", "carry_result", "stamp_modern"]
 
 _COMPLETE = to_raw("complete")
 _UNSERVED = frozenset({"task"})
 _TYPE = ("resultType",)
 _MODERN_ALONE = (*_TYPE, "ttlMs", "cacheScope")  # in the results of methods that may be cached
+_CACHED = frozenset(
+    name for name, row in METHODS.items() if row.cached is not None and row.cached.covers(LATEST_MODERN)
+)
 _STRUCTURED = "structuredContent"
 _may_mislead = Marks(keys=frozenset(_MODERN_ALONE), patterns=frozenset({rf'{_STRUCTURED}"\s*:\s*null'})).finder()
 _DIGITS = re.compile(rb"[0-9]{1,15}")  # a ttlMs is no fraction and not negative; so long, all can compute with it
@@ -127,17 +128,25 @@ def stamp_modern(method: str, payload: Raw, server_info: Raw | None, ttl_ms: int
         return payload
     stamped = dict(members)
     if server_info is not None:
-        kept = without(members_of(members.get("_meta")) or {}, *NOT_IN_RESULTS)
-        stamped["_meta"] = to_raw({**kept, SERVER_INFO: server_info})
+        meta = bytes(members.get("_meta", b""))
+        stamped["_meta"] = (_signed if len(meta) <= _MAX_SIGNED else _sign)(meta, bytes(server_info))
     stamped.setdefault("resultType", _COMPLETE)
-    row = METHODS.get(method)
-    cached = row is not None and row.cached is not None and row.cached.covers(LATEST_MODERN)
-    if cached and string_of(stamped["resultType"]) == "complete":
+    if method in _CACHED and string_of(stamped["resultType"]) == "complete":
         if not _DIGITS.fullmatch(stamped.get("ttlMs", NULL)):
             stamped["ttlMs"] = to_raw(ttl_ms)
         if string_of(stamped.get("cacheScope")) not in ("public", "private"):
             stamped["cacheScope"] = to_raw(cache_scope)
     return payload if stamped == members else to_raw(stamped)
+
+
+def _sign(meta: bytes, server_info: bytes) -> Raw:
+    """A result's metadata, if it has any, with who it is from."""
+    kept = without(members_of(Raw(meta)) or {}, *NOT_IN_RESULTS)
+    return to_raw({**kept, SERVER_INFO: Raw(server_info)})
+
+
+_signed = lru_cache(maxsize=64)(_sign)  # a server mostly writes the same, or nothing
+_MAX_SIGNED = 1024  # bytes of what is kept so
 
 
 def _meant(type_name: str, payload: Raw, names: tuple[str, ...]) -> Raw:

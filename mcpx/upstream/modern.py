@@ -35,6 +35,7 @@ class ResultHead(msgspec.Struct, rename="camel", gc=False):
     request_state: Raw | UnsetType = UNSET
 
 
+_TOKEN = meta.PROGRESS_TOKEN.encode()
 _NO_PARAMS = Raw(b"{}")
 _head = msgspec.json.Decoder(ResultHead)
 
@@ -52,16 +53,21 @@ class ModernForm:
         self._client_info = client_info
         self._tell = tell  # what of an asker's capabilities this server is told
         self._passthrough = passthrough
-        self._envelope = lru_cache(KEPT_ENVELOPES)(self._make_envelope)
+        self._opening = lru_cache(KEPT_ENVELOPES)(self._make_opening)
 
-    def meta(self, asker: Asker, foreign: Mapping[str, Raw], token: int | None) -> dict[str, Any]:
+    def meta(self, asker: Asker, foreign: Mapping[str, Raw], token: int | None) -> Any:
+        if token is not None and not foreign:
+            return Raw(b'%b,"%b":%d}' % (self._opening(asker), _TOKEN, token))
         values = {**foreign, **self._envelope(asker)}
         if token is not None:
             values[meta.PROGRESS_TOKEN] = token
         return values
 
-    def _make_envelope(self, asker: Asker) -> dict[str, Any]:
-        """What is the same in all requests of one asker."""
+    def _make_opening(self, asker: Asker) -> bytes:
+        """What is the same in nearly all requests of one asker, as JSON that goes on."""
+        return frames.encode(self._envelope(asker)).removesuffix(b"}")
+
+    def _envelope(self, asker: Asker) -> dict[str, Any]:
         info = self._client_info
         if self._passthrough and capabilities.is_implementation(asker.client_info):
             info = asker.client_info

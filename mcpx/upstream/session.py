@@ -50,8 +50,8 @@ class Form(Protocol):
     announces_changes: bool  # whether changes are told unasked, once declared
     assumes_completions: bool  # whether completion is offered without being declared
 
-    def meta(self, asker: Asker, foreign: Mapping[str, Raw], token: int | None) -> dict[str, Any]:
-        """The ``_meta`` of a request, with the keys that are mcpx's on this hop."""
+    def meta(self, asker: Asker, foreign: Mapping[str, Raw], token: int | None) -> Any:
+        """The ``_meta`` of a request, with the keys that are mcpx's on this hop; empty for none."""
         ...
 
     def conclude(self, server: str, method: str, payload: Raw, asker: Asker) -> Raw | InputRequired:
