@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -64,7 +65,18 @@ def serve(
                 "stdin is a terminal, where a host is expected that sends JSON-RPC; Ctrl-D ends it. "
                 '"mcpx check" is for a person'
             )
+        _spare_the_collector()
         return run_logged(_serve, settings, socket, plan, Redactor(secrets), lines=lines)
+
+
+def _spare_the_collector() -> None:
+    """Have the garbage collector come more rarely, and leave out what is there for good.
+
+    What a call makes is freed by counting as soon as the call is over. With the interpreter's thresholds the collector
+    goes over all that a thousand calls in flight hold, time and again and in vain: two thirds of the processor's time.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def _describe(settings: Settings) -> str:
