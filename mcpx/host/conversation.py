@@ -132,18 +132,17 @@ class Conversation:
         self._incoming: Incoming[Slot] = Incoming(limit)
         self._relay = relay
         self._ending = trio.Event() if ending is None else ending
-        self._freed = trio.Event()  # set when a request has ended; whoever waits for the next makes a new one
+        self._freed: trio.Event | None = None  # set when a request has ended; made by who waits for that
         self._line = line
         self._caller = host if caller is None else caller
         self._desk = None if line is None else Desk(host, lambda: self._state.legacy.revision)
-        self._entered = ExitStack()
+        self._entered: ExitStack | None = None  # what is left with this, where the host can be asked
         self._strays = 0  # responses to nothing that mcpx asked
 
     def __enter__(self) -> Self:
         self._service.enter(self)
-        self._entered.callback(self._service.leave, self)
         if self._desk is not None:
-            gateway = self._service.gateway
+            gateway, self._entered = self._service.gateway, ExitStack()
             self._entered.callback(self._desk.close)
             self._entered.callback(gateway.parking.leave, self.host)
             self._entered.enter_context(gateway.desks.desk(self.host, self._ask))
@@ -152,7 +151,9 @@ class Conversation:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._entered.close()
+        if self._entered is not None:
+            self._entered.close()
+        self._service.leave(self)
         if self._strays:
             log.info("Host %s: ignored %d responses to nothing that was asked", self.host, self._strays)
 
@@ -206,6 +207,7 @@ class Conversation:
         while self._incoming.makes_room:
             self._freed = trio.Event()
             await self._freed.wait()
+            self._freed = None
 
     def take(self, message: bytes, *, batched: bool = False) -> Slot | Answer | None:
         """Take one message in: a request comes back as the slot that it was given, or as the error that refuses it.
@@ -399,7 +401,8 @@ class Conversation:
 
     def end(self, slot: Slot) -> bool:
         """A request has ended, however it did; say whether it is owed an answer: a cancelled one gets none."""
-        self._freed.set()
+        if self._freed is not None:
+            self._freed.set()
         return self._incoming.end(slot.key)
 
     def farewell(self, slot: Slot) -> Answer:
