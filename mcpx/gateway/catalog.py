@@ -15,7 +15,7 @@ import trio
 from msgspec import Raw
 
 from mcpx.errors import RpcError, UpstreamError, UpstreamGone, UpstreamStartError
-from mcpx.gateway.name_table import Clash, NameTable, Owner
+from mcpx.gateway.name_table import Clash, NameTable
 from mcpx.gateway.uris import own_name, public_item
 from mcpx.spec.headers import ANNOTATION, BadAnnotation, declared_params
 from mcpx.spec.lists import LISTINGS
@@ -26,6 +26,7 @@ from mcpx.wire.raws import elements_of, members_of, string_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from mcpx.gateway.name_table import Owner
     from mcpx.spec.headers import ParamHeader
     from mcpx.spec.lists import ChangeKind, Listing, ListKind
     from mcpx.upstream.call import Asker
@@ -143,10 +144,6 @@ class Catalog:
         entry = self._entries.get(key)
         return None if entry is None or entry.shelf is None else entry.shelf.mirrored.get(owner.name, ())
 
-    def is_shown(self, kind: ListKind, server: str, item: Item) -> bool:
-        """Whether hosts may see an item: a name that several servers offer is nobody's."""
-        return self.names.is_shown(kind, item.public, Owner(server, item.own))
-
     def failure(self, kind: ListKind, server: str, asker: Asker) -> str | None:
         """Why a server's list is not there, if it is not."""
         entry = self._entries.get((server, kind, self._by_name(server).told_key(asker)))
@@ -243,10 +240,14 @@ class Catalog:
             log.log(level, "[%s] its %s could not be listed: %s", entry.supervisor.name, entry.kind, entry.failure)
             return False
         entry.failure = None
-        entry.shelf = shelf
         entry.stale = entry.changed_meanwhile
+        if before is not None and before.items == shelf.items:
+            # The very same items: what was made of them is known by that.
+            entry.shelf = msgspec.structs.replace(shelf, items=before.items)
+            return False
+        entry.shelf = shelf
         self._index(entry, shelf)
-        return before is not None and before.items != shelf.items
+        return before is not None
 
     async def _fetch(self, entry: _Entry) -> Shelf:
         instance = await entry.supervisor.lease(entry.asker)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
@@ -104,19 +105,16 @@ def page(
     stop = min(start + size, len(keys))
     if stop >= len(keys):
         return Slice(start, stop, None)
-    return Slice(start, stop, encode(_after(kind, keys, stop, private=private)))
+    return Slice(start, stop, encode(_after(kind, keys, servers, stop, private=private)))
 
 
-def _after(kind: ListKind, keys: Sequence[Key], stop: int, *, private: bool) -> Cursor:
+def _after(kind: ListKind, keys: Sequence[Key], servers: Sequence[str], stop: int, *, private: bool) -> Cursor:
     """The cursor that names the place before ``keys[stop]``; there is an item before it."""
     server = keys[stop - 1][0]
-    first = stop - 1
-    while first > 0 and keys[first - 1][0] == server:
-        first -= 1
     return Cursor(
         kind,
         server_part(server),
-        stop - first,
+        stop - _span(keys, servers, servers.index(server)).start,
         tuple(_mark(key) for key in reversed(keys[max(0, stop - REMEMBERED) : stop])),
         private,
     )
@@ -142,10 +140,18 @@ def _place(cursor: Cursor, keys: Sequence[Key], servers: Sequence[str]) -> int |
     if cursor.server not in parts:
         return None
     at = parts.index(cursor.server)
-    earlier = set(servers[:at])
-    first = sum(1 for server, _ in keys if server in earlier)
-    own = sum(1 for server, _ in keys if server == servers[at])
-    return first + min(cursor.given, own)
+    own = _span(keys, servers, at)
+    return own.start + min(cursor.given, len(own))
+
+
+def _span(keys: Sequence[Key], servers: Sequence[str], at: int) -> range:
+    """Where the items of one server stand in a list, which may be long."""
+    rank = {server: index for index, server in enumerate(servers)}
+
+    def rank_of(key: Key) -> int:
+        return rank[key[0]]
+
+    return range(bisect_left(keys, at, key=rank_of), bisect_right(keys, at, key=rank_of))
 
 
 def _mark(key: Key) -> str:

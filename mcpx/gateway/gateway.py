@@ -17,6 +17,7 @@ from mcpx.gateway import cursors
 from mcpx.gateway.announcer import Announcer
 from mcpx.gateway.catalog import NOT_YET, Catalog
 from mcpx.gateway.exchange import Exchange, Router
+from mcpx.gateway.merged import MergedLists
 from mcpx.gateway.parking import Parking
 from mcpx.gateway.questions import Desks
 from mcpx.gateway.sealing import Sealer
@@ -102,6 +103,7 @@ class Gateway:
         self.supervisors = supervisors
         self.passthrough = len(supervisors) == 1 and supervisors[0].server.passthrough
         self._catalog = catalog
+        self._lists = MergedLists(catalog.names, whole=self.passthrough)
         self._router = Router(supervisors, catalog)
         self._watches: dict[Watch, None] = {}
 
@@ -146,21 +148,15 @@ class Gateway:
             [only] = self.supervisors
             failure = self._catalog.failure(kind, only.name, asker)
             raise UpstreamError(only.name, failure or NOT_YET)
-        found = [
-            (shelf, item)
-            for shelf in shelves
-            for item in shelf.items
-            if self.passthrough or self._catalog.is_shown(kind, shelf.server, item)
-        ]
-        keys = [(shelf.server, item.own) for shelf, item in found]
+        merged = self._lists.merge(kind, shelves)
         names = [one.name for one in self.supervisors]
         # Who is not there yet has said nothing: the list may be another as soon as it is.
         whole = len(shelves) == len(names)
         offered = [shelf for shelf in shelves if shelf.offered]
         private = not whole or not _is_public(offered) or (before is not None and before.private)
-        page = cursors.page(kind, keys, names, cursor, self.settings.limits.page_size, private=private)
+        page = cursors.page(kind, merged.keys, names, cursor, self.settings.limits.page_size, private=private)
         parts: dict[str, Part] = {}
-        for shelf, item in found[page.start : page.stop]:
+        for shelf, item in merged.items[page.start : page.stop]:
             part = parts.get(shelf.server)
             if part is None:
                 part = parts[shelf.server] = Part(shelf.server, shelf.revision, [])

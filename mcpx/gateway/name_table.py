@@ -51,6 +51,7 @@ class NameTable:
 
     def __init__(self) -> None:
         self._owners: dict[ListKind, dict[str, dict[str, str]]] = {}  # kind -> public -> server -> own name
+        self._generations: dict[ListKind, int] = {}
         self._found: dict[ListKind, dict[str, Owner]] = {}  # what `find` has found since the last change
 
     def replace(self, server: str, kind: ListKind, names: Iterable[tuple[str, str]]) -> list[Clash]:
@@ -59,6 +60,7 @@ class NameTable:
         Returns the clashes that these items have a part in. An own name that comes twice counts once.
         """
         self._found.pop(kind, None)
+        self._generations[kind] = self.generation(kind) + 1
         offered: dict[str, set[str]] = {}
         for public, own in names:
             offered.setdefault(public, set()).add(own)
@@ -77,6 +79,10 @@ class NameTable:
             if len(index[public]) > 1:
                 clashes.append(self._across(kind, public))
         return clashes
+
+    def generation(self, kind: ListKind) -> int:
+        """A number that is another one whenever anything of this kind may have changed."""
+        return self._generations.get(kind, 0)
 
     def find(self, kind: ListKind, public: str) -> Owner | None:
         """Whose a public name is; ``None`` where nobody has it. Raises ``NameClash`` where several servers offer it."""

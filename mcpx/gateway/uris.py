@@ -77,14 +77,14 @@ def public_item(kind: ListKind, item: Raw, server_name: str, limit: int = DEFAUL
 
     ``None`` where the item has no usable name or URI.
     """
-    own = own_name(kind, item)
-    if own is None:
+    key, members = LISTINGS[kind].key, members_of(item) or {}
+    own = string_of(members.get(key))
+    if not own:
         return None
-    key = LISTINGS[kind].key
     public = public_name(server_name, own, limit) if key == "name" else public_uri(server_name, own)
     if public == own:
         return public, own, item
-    return public, own, to_raw({**(members_of(item) or {}), key: to_raw(public)})
+    return public, own, to_raw({**members, key: to_raw(public)})
 
 
 def rewrite_result_uris(method: str, payload: Raw, server_name: str) -> Raw:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mcpx.host")
 
-KEPT = 16 * MiB  # of rendered lists: some tens of thousands of tools, in a few revisions
+KEPT = 32 * MiB  # of rendered lists, and what they were rendered from: some tens of thousands of tools
+EACH = 128  # bytes that an item costs beside its own
 
 
 LISTS = {listing.method: listing for listing in LISTINGS.values()}
@@ -88,7 +89,12 @@ class Renderer:
 
     def _keep(self, key: tuple[str, tuple[int, ...]], items: list[Raw], rendered: bytes) -> None:
         self._rendered[key] = (items, rendered)
-        self._room -= len(rendered)
+        self._room -= _held(items, rendered)
         while self._room < 0:
-            _, (_, oldest) = self._rendered.popitem(last=False)
-            self._room += len(oldest)
+            _, oldest = self._rendered.popitem(last=False)
+            self._room += _held(*oldest)
+
+
+def _held(items: list[Raw], rendered: bytes) -> int:
+    """About how many bytes are held with what was rendered: the items themselves, and what tells that they are it."""
+    return len(rendered) + sum(map(len, items)) + EACH * len(items)

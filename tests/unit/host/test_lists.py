@@ -10,7 +10,7 @@ from msgspec import Raw
 import mcpx.host.lists as lists
 from mcpx.errors import RpcError
 from mcpx.gateway.gateway import Page, Part
-from mcpx.host.lists import Renderer
+from mcpx.host.lists import EACH, Renderer
 from mcpx.spec.carry import CannotSay
 from mcpx.spec.meta import SERVER_INFO
 from mcpx.spec.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY, V2024_11_05, V2025_06_18, V2025_11_25
@@ -127,8 +127,8 @@ def test_what_is_kept_is_bounded_and_the_least_recently_used_goes(monkeypatch: p
         return payload
 
     monkeypatch.setattr(lists, "carry", carry)
-    renderer = Renderer(kept=25)
-    one, two, three, huge = ([Raw(b"1" * size)] for size in (10, 10, 10, 100))
+    one, two, three, huge = ([Raw(b"1" * size)] for size in (10, 10, 10, 500))
+    renderer = Renderer(kept=2 * (EACH + 2 * 10))  # each as it was listed, and as it is said
 
     def render(items: list[Raw]) -> int:
         before = len(carried)
