@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpx.cli.main import main
+from mcpx.cli.entry import main
 
 if __name__ == "__main__":
     main()

@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from mcpx import __version__
+from mcpx.cli.run import begin_collecting
 from mcpx.errors import McpxError, leaves
 from mcpx.settings import Limits, ServerSettings, server_environment
 from mcpx.spec import meta
@@ -34,6 +35,7 @@ class DemoFailed(McpxError):
 def demo() -> int:
     """Show it, and return the exit status."""
     try:
+        begin_collecting()
         trio.run(_show)
     except* McpxError as group:
         raise next(leaves(group)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
@@ -20,6 +21,13 @@ log = logging.getLogger("mcpx")
 Arguments = TypeVarTuple("Arguments")
 
 
+def begin_collecting() -> None:
+    """Have garbage collected from now on, if it is not, and leave out what is there by now, which is there for good."""
+    if not gc.isenabled():  # as ``mcpx.cli.entry`` left it
+        gc.freeze()
+        gc.enable()
+
+
 def run_logged(main: Callable[[Unpack[Arguments]], Awaitable[object]], *arguments: *Arguments, lines: Lines) -> int:
     """Run ``main`` to its end and return the exit status.
 
@@ -28,6 +36,7 @@ def run_logged(main: Callable[[Unpack[Arguments]], Awaitable[object]], *argument
 
     Raises ``BrokenPipeError`` where whoever read the output has seen enough.
     """
+    begin_collecting()
     status, unread = 0, False
     try:
         trio.run(main, *arguments)

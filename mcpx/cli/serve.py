@@ -65,17 +65,16 @@ def serve(
                 "stdin is a terminal, where a host is expected that sends JSON-RPC; Ctrl-D ends it. "
                 '"mcpx check" is for a person'
             )
-        _spare_the_collector()
+        _collect_rarely()
         return run_logged(_serve, settings, socket, plan, Redactor(secrets), lines=lines)
 
 
-def _spare_the_collector() -> None:
-    """Have the garbage collector come more rarely, and leave out what is there for good.
+def _collect_rarely() -> None:
+    """Have the garbage collector come more rarely than the interpreter does by itself.
 
-    What a call makes is freed by counting as soon as the call is over. With the interpreter's thresholds the collector
-    goes over all that a thousand calls in flight hold, time and again and in vain: two thirds of the processor's time.
+    What a call makes is freed by counting as soon as the call is over. The collector would go over all that a thousand
+    calls in flight hold, time and again and in vain: two thirds of the processor's time.
     """
-    gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
 
