@@ -28,7 +28,7 @@ class Aloft:
         self.request = request
         self.hang_up: Callable[[], None] | None = None
         self.response = response
-        self.unsent = b""  # of its answer
+        self.unsent: bytes | memoryview = b""  # of its answer
         self.landed: Landed | None = None
         self._tell = tell  # the connection, of either
 

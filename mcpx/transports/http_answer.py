@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from http import HTTPStatus
 from math import inf
@@ -86,17 +87,21 @@ class Outgoing:
         """Have it called when a write finds that the client has gone, which reading may not see yet."""
         self._hang_up = hang_up
 
-    def write_nowait(self, data: bytes) -> bytes:
+    def write_nowait(self, head: bytes, body: bytes) -> bytes | memoryview:
         """Write what can be written at once; the rest of it, which is to be written before anything else.
 
-        That is all of it where the client has gone: writing it tells.
+        That is all of it where the client has gone: writing it tells. A large body is not copied.
         """
-        if self._socket is None or self.broken or self._turn.locked():
-            return data
-        try:
-            return data[os.write(self._socket.fileno(), data) :]
-        except OSError:
-            return data
+        sent = 0
+        if self._socket is not None and not self.broken and not self._turn.locked():
+            with suppress(OSError):
+                if len(body) > PIECE:
+                    sent = os.writev(self._socket.fileno(), (head, body))
+                else:
+                    sent = os.write(self._socket.fileno(), head + body)
+        if sent < len(head):
+            return head[sent:] + body
+        return memoryview(body)[sent - len(head) :]
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
         """Write all of it. Raises ``trio.BrokenResourceError`` when the client has gone.
@@ -178,10 +183,12 @@ class HttpResponse:
             await self._outgoing.write(head)
             await self._outgoing.write(body)
 
-    def send_nowait(self, status: int, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> bytes:
+    def send_nowait(
+        self, status: int, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS
+    ) -> bytes | memoryview:
         """The same as far as it goes at once; the rest of the answer, as ``Outgoing.write_nowait`` has it."""
         head = self._begin_whole(status, body, headers)
-        return self._outgoing.write_nowait(head if self._head.request.method == "HEAD" else head + body)
+        return self._outgoing.write_nowait(head, b"" if self._head.request.method == "HEAD" else body)
 
     async def open_stream(self, status: int = 200, headers: Mapping[str, str] = NO_HEADERS) -> None:
         """Send the head of an answer whose body follows by ``write``, and ends when the handler returns.

@@ -368,7 +368,7 @@ class HttpConnection:
         if await self._write(head + body):
             await self._linger()
 
-    async def _write(self, data: bytes) -> bool:
+    async def _write(self, data: bytes | memoryview) -> bool:
         """Write, and say whether the client is there to read it."""
         try:
             await self._outgoing.write(data)

@@ -27,7 +27,8 @@ class Pipe(trio.abc.Stream):
 
     def __init__(self, stream: trio.lowlevel.FdStream) -> None:
         self._stream = stream
-        self._atomic = PIPE_BUF if stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode) else 0
+        # What is written whole or not at all, in bytes; none where it is no pipe (POSIX, ``write``).
+        self.atomic = PIPE_BUF if stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode) else 0
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """What has come, at most ``max_bytes``, waiting for the first of it; nothing at the end.
@@ -60,10 +61,8 @@ class Pipe(trio.abc.Stream):
     def write_nowait(self, data: bytes) -> bool:
         """Write all of it at once, or nothing; say which. What fails for good is left to ``send_all`` to say.
 
-        Only a pipe does this, with no more than ``PIPE_BUF`` bytes (POSIX, ``write``). Nobody may be in ``send_all``.
+        ``data`` is of no more than ``atomic`` bytes. Nobody may be in ``send_all``.
         """
-        if len(data) > self._atomic:
-            return False
         try:
             return os.write(self._fileno(), data) == len(data)
         except (OSError, trio.ClosedResourceError):

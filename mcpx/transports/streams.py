@@ -94,7 +94,7 @@ class LineChannel(Sending):
         if self._sparse:
             before, self._last = self._last, perf_counter()
             self._sparse = self._last - before > ALONE
-        return self._sparse and pipe.write_nowait(b"%b\n" % message)
+        return self._sparse and len(message) < pipe.atomic and pipe.write_nowait(b"%b\n" % message)
 
     async def discard(self) -> None:
         """Read and forget until the stream ends or breaks: a peer that is shutting down may still have much to say."""

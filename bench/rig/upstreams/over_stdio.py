@@ -1,4 +1,4 @@
-"""A minimal MCP server on stdin and stdout: a chunk of lines in, a chunk of answers out.
+"""A minimal MCP server on stdin and stdout: an answer is written as soon as it is made, as any server does.
 
 python -S -E over_stdio.py legacy|modern TOOLS
 """
@@ -17,9 +17,11 @@ def serve(server: Answers) -> None:
     rest = b""
     while data := os.read(0, CHUNK):
         *lines, rest = (rest + data).split(b"\n")
-        out = memoryview(b"".join(answer for line in lines if (answer := server.answer(line)) is not None))
-        while out:
-            out = out[os.write(1, out) :]
+        for line in lines:
+            if (answer := server.answer(line)) is not None:
+                out = memoryview(answer)
+                while out:
+                    out = out[os.write(1, out) :]
 
 
 if __name__ == "__main__":

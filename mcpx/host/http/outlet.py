@@ -162,6 +162,8 @@ class Outlet:
             self._wake()
             self._progressed()
             self._keep()
+            if self.is_spent:
+                self._said.clear()  # which hold on to this, and would wait for the collector together with it
 
     def take(self, view: View) -> list[Said] | None:
         """What there is for a view; ``None`` where it has to wait. Empty where no more comes."""

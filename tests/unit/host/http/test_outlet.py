@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -123,6 +125,21 @@ async def test_nothing_is_kept_that_nobody_could_come_back_for() -> None:
     outlet.finish(b"last")
     assert outlet.is_spent
     assert seen(outlet, 0) == []
+
+
+async def test_an_answer_that_was_given_is_let_go_at_once_and_not_by_the_collector() -> None:
+    gone: list[bool] = []
+    gc.disable()
+    try:
+        outlet = Outlet(replay(), 1)
+        with outlet.view() as view:
+            outlet.finish(b"an answer")
+            weakref.finalize(outlet, gone.append, True)
+            assert words(outlet.take(view)) == ["an answer"]
+        del outlet, view
+        assert gone == [True]
+    finally:
+        gc.enable()
 
 
 async def test_nothing_is_said_behind_the_end() -> None:
