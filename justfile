@@ -20,8 +20,6 @@ unit:
 conformance *arguments:
     python -m tests.conformance {{arguments}}
 
-# The benchmarks: about three minutes.
-bench:
-    python bench/framing.py
-    python bench/changes.py
-    python bench/streams.py
+# All benchmarks, the peers among them: half an hour on a machine that does nothing else. --quick for a first look.
+bench *arguments:
+    python bench {{arguments}}

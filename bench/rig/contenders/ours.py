@@ -65,7 +65,7 @@ def _rewrite(sample: Sample) -> Worker:
     def tools(stream: bytes) -> bytes:
         frame = read(stream)
         wire.kind(frame)
-        page = read_page(frame.result)
+        page = read_page(frame.result or NULL)
         items = read_tools(page["tools"])
         for item in items:
             renamed(item)
