@@ -62,10 +62,15 @@ class LineSplitter:
 
     def feed(self, data: bytes | bytearray) -> list[bytes | Oversize]:
         """Take the next bytes of the stream; return the messages that they complete."""
-        if not isinstance(data, bytes):
+        if type(data) is not bytes:
             data = bytes(data)
         pieces = data.split(b"\n")  # the only search: what is held was searched when it came
         rest = pieces.pop()
+        if len(pieces) == 1 and not rest and not self._size and len(data) <= self._limit:
+            # As where messages come one by one.
+            (line,) = pieces
+            if _LOW < line < _HIGH and line[-1] != _CR:
+                return [line]
         lines: list[bytes | Oversize] = []
         if pieces and self._size:
             self._hold(pieces.pop(0))
@@ -74,12 +79,7 @@ class LineSplitter:
             self._hold(rest)
         if pieces:
             # Nearly always no line needs a change, and a few looks in C say so for all of them at once.
-            if len(data) > self._limit:
-                plain = False
-            elif len(pieces) == 1:
-                plain = _LOW < pieces[0] < _HIGH and pieces[0][-1] != _CR
-            else:
-                plain = _CR not in data and min(pieces) > _LOW and max(pieces) < _HIGH
+            plain = _CR not in data and len(data) <= self._limit and min(pieces) > _LOW and max(pieces) < _HIGH
             lines += pieces if plain else self._clean(pieces)
         return lines
 

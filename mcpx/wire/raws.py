@@ -14,9 +14,9 @@ from msgspec import Raw, UnsetType
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_members = msgspec.json.Decoder(dict[str, Raw])
-_elements = msgspec.json.Decoder(list[Raw])
-_string = msgspec.json.Decoder(str)
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_elements = msgspec.json.Decoder(list[Raw]).decode
+_string = msgspec.json.Decoder(str).decode
 
 _OPEN = ord("{")
 
@@ -29,7 +29,7 @@ def members_of(raw: Raw | UnsetType | None) -> dict[str, Raw] | None:
     if not isinstance(raw, Raw):
         return None
     try:
-        return _members.decode(raw)
+        return _members(raw)
     except (msgspec.MsgspecError, RecursionError):
         return None
 
@@ -39,7 +39,7 @@ def elements_of(raw: Raw | UnsetType | None) -> list[Raw] | None:
     if not isinstance(raw, Raw):
         return None
     try:
-        return _elements.decode(raw)
+        return _elements(raw)
     except (msgspec.MsgspecError, RecursionError):
         return None
 
@@ -49,7 +49,7 @@ def string_of(raw: Raw | UnsetType | None) -> str | None:
     if not isinstance(raw, Raw):
         return None
     try:
-        return _string.decode(raw)
+        return _string(raw)
     except msgspec.MsgspecError:
         return None
 
