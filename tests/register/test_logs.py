@@ -145,7 +145,8 @@ async def test_sub_07_a_shared_instance_tells_nobody_what_may_be_anothers(stage:
         await one.happened("held")
         await a.call("one__echo")
         assert said(a) == said(b) == []
-        assert all(f': "{what}"' in served.process.log for what in ("low", "high"))
+        for what in ("low", "high"):
+            await served.process.logged(f': "{what}"')
         await one.release("gate")
         await held.wait()
         assert said(b) == ["held"]
