@@ -6,18 +6,17 @@ import json
 import os
 import queue
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from rig.loads import WrongAnswerError
-from rig.process import running
+from rig.process import bounded, running
 from rig.started import FailedError
 
 if TYPE_CHECKING:
@@ -74,7 +73,10 @@ def _mcpx(
         stdout = subprocess.DEVNULL if options else subprocess.PIPE
         log = None
         try:
-            with running(command, env=env, stdout=stdout, stderr=subprocess.PIPE) as process, _bounded(process):
+            with (
+                running(command, env=env, stdout=stdout, stderr=subprocess.PIPE) as process,
+                bounded(process, PATIENCE),
+            ):
                 assert process.stderr is not None
                 log = _Log(process.stderr)
                 yield process, log
@@ -83,23 +85,6 @@ def _mcpx(
         finally:
             if log is not None:
                 log.close()
-
-
-@contextmanager
-def _bounded(process: subprocess.Popen[bytes]) -> Generator[None]:
-    """Kill it where it takes too long: whoever reads from it then hears that it has gone."""
-
-    def kill() -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-    timer = threading.Timer(PATIENCE, kill)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 class _Log:

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +54,18 @@ def running(
         _signal_group(process.pid, signal.SIGKILL)  # whoever outlived it
         if process.stdout is not None:
             process.stdout.close()
+
+
+@contextmanager
+def bounded(process: subprocess.Popen[bytes], seconds: float) -> Generator[None]:
+    """Kill it where it takes too long: whoever reads from it then hears that it has gone."""
+    timer = threading.Timer(seconds, _signal_group, (process.pid, signal.SIGKILL))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 @asynccontextmanager

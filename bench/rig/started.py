@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import tempfile
-import threading
 import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -14,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rig.gateways import Place
 from rig.loads import Host, HttpLoad, StdioLoad, WrongAnswerError
-from rig.process import cpu, descendants, resident, running
+from rig.process import bounded, cpu, descendants, resident, running
 from rig.upstreams import http_command, is_upstream, stdio_command
 
 if TYPE_CHECKING:
@@ -106,7 +103,7 @@ def _alone(host: Host, port: int, upstream: int | None, before: float) -> Genera
 @contextmanager
 def _by_pipes(command: list[str], host: Host, upstream: int | None, errors: Path) -> Generator[Started]:
     before = time.perf_counter()
-    with errors.open("wb") as file, running(command, stderr=file.fileno()) as process, _bounded(process):
+    with errors.open("wb") as file, running(command, stderr=file.fileno()) as process, bounded(process, PATIENCE):
         load = StdioLoad.of(process, host)
         load.open()
         yield Started(load, process.pid, upstream, time.perf_counter() - before)
@@ -118,7 +115,7 @@ def _by_http(command: list[str], host: Host, upstream: int | None, errors: Path,
     with (
         errors.open("wb") as file,
         running(command, stdout=file.fileno(), stderr=file.fileno()) as process,
-        _bounded(process),
+        bounded(process, PATIENCE),
     ):
         try:
             _wait_for(port, process)
@@ -127,23 +124,6 @@ def _by_http(command: list[str], host: Host, upstream: int | None, errors: Path,
                 yield Started(load, process.pid, upstream, time.perf_counter() - before)
         finally:
             process.terminate()  # the end of its stdin tells it nothing
-
-
-@contextmanager
-def _bounded(process: subprocess.Popen[bytes]) -> Generator[None]:
-    """Kill it where it takes too long: whoever reads from it then hears that it has gone."""
-
-    def kill() -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-    timer = threading.Timer(PATIENCE, kill)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 def _free_port() -> int:

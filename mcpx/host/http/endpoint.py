@@ -98,7 +98,7 @@ class Endpoint:
         headers = request.headers
         if (
             request.method != "POST"
-            or not self._flights.begins
+            or not self._flights.up.is_open
             or _media_type(headers.get("content-type")) != JSON
             or not forms(headers.get("accept"))[1]
         ):
@@ -286,7 +286,7 @@ async def open_endpoint(service: Service, ending: Ending) -> AsyncGenerator[Endp
         owed = Owed()
         sessions, flights = Sessions(service, nursery, owed), Flights(limits, owed)
         nursery.start_soon(sessions.run)
-        nursery.start_soon(flights.run)
+        nursery.start_soon(flights.up.run)
         yield Endpoint(sessions, Stateless(service, pulse, owed, flights), pulse, owed, flights, ending)
 
 

@@ -7,12 +7,11 @@ A call is sent as it comes, and answered by whoever reads its answer. Where it t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import trio
 
-from mcpx.host.flights import MAX_FLIGHT
+from mcpx.host.flights import Timetable
 
 if TYPE_CHECKING:
     from mcpx.host.answer import Answer
@@ -29,31 +28,8 @@ class Flights:
     """Those of one endpoint."""
 
     def __init__(self, limits: Limits, owed: Owed) -> None:
-        self.begins = min(limits.call_timeout, limits.call_timeout_total) > MAX_FLIGHT
         self.owed = owed
-        self._up: OrderedDict[Flight, float] = OrderedDict()  # when each is to land; the first one first
-        self._some = trio.Event()  # set while there are any, unless `run` is awake anyway
-
-    def add(self, flight: Flight) -> None:
-        """One is up."""
-        self._up[flight] = flight.since + MAX_FLIGHT
-        self._some.set()
-
-    def remove(self, flight: Flight) -> bool:
-        """One is over, or lands; say whether it was up until now."""
-        return self._up.pop(flight, None) is not None
-
-    async def run(self) -> None:
-        """Land what takes too long, until cancelled."""
-        while True:
-            await self._some.wait()
-            if self._up:
-                await trio.sleep_until(next(iter(self._up.values())))
-            now = trio.current_time()
-            while self._up and next(iter(self._up.values())) <= now:
-                next(iter(self._up)).land()
-            if not self._up:
-                self._some = trio.Event()
+        self.up: Timetable[Flight] = Timetable(limits, lambda flight: flight.land())
 
 
 class Flight(ABC):
@@ -73,13 +49,13 @@ class Flight(ABC):
         self.slot.flights = self
         self._flights.owed.add(self)
         if self.conversation.begin(self.slot, self._heed):
-            self._flights.add(self)
+            self._flights.up.add(self, self.since)
         else:
             self.aloft.land(self._go_on)
 
     def land(self) -> None:
         """Have a task go on with it, if that is not so already."""
-        if self._flights.remove(self):
+        if self._flights.up.remove(self):
             self.aloft.land(self._go_on)
 
     def cancel(self, slot: Slot | None = None) -> None:
@@ -89,13 +65,13 @@ class Flight(ABC):
 
     def hang_up(self) -> None:
         """Its client hung up before it was answered, or a task had it."""
-        self._flights.remove(self)
+        self._flights.up.remove(self)
         self._leave()
         self.left_alone()
 
     def _heed(self) -> None:
         """Something has come for it."""
-        if self._flights.remove(self):  # else it has landed, and its task, which has not run yet, will see
+        if self._flights.up.remove(self):  # else it has landed, and its task, which has not run yet, will see
             answer = self.conversation.look(self.slot)
             if answer is None:
                 self.aloft.land(self._go_on)
