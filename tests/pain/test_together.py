@@ -66,7 +66,10 @@ async def test_pain_24_the_healthy_ones_are_not_held_up(stage: Stage) -> None:
         assert await host.names() == ["ok__echo", "modern__echo"]
         assert time.monotonic() - started < bound  # nobody waits twice for the same one
         assert "dies" in await host.logged("cannot find my keys")
-        assert any("never" in line or "slow" in line for line in host.log.splitlines() if "warning" in line)
+        await host.changes.until(
+            lambda: any("never" in line or "slow" in line for line in host.log.splitlines() if "warning" in line),
+            "a warning of who is late",
+        )
         before = len(host.notifications)
         await slow.release("slow")
         await host.changes.until(lambda: len(host.notifications) > before, "list_changed for the late one")
